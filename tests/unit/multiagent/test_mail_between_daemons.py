@@ -1,11 +1,13 @@
 """Mail between daemons over the broker in memory: who is there, what arrives, and what happens when something fails."""
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 from msgspec.structs import replace
 
 from moot.broker.memory import MemoryBroker, MemoryConnection
+from moot.domain.errors import Unavailable
 from moot.domain.events import MailDropped, MailEvicted
 from moot.domain.goal import make_goal_id
 from moot.domain.inbox_message import (
@@ -18,7 +20,7 @@ from moot.domain.inbox_message import (
     write_headers,
 )
 from moot.domain.mail import INBOX_CAPACITY, Mail, make_mail_id
-from moot.domain.outbox import KnownDaemon
+from moot.domain.outbox import KnownDaemon, Position
 from moot.domain.ports.broker import Parcel
 from moot.domain.token import Token
 from moot.multiagent.peers.arrivals import UNVERIFIED_TAINT
@@ -77,7 +79,13 @@ async def test_mail_for_a_daemon_that_is_down_waits_and_arrives_once_in_order() 
         assert (await desk.send("ada", "bob", f"message {number}")).delivered_to == (goal.id,)
     await pass_time(12.0)
     assert desk.list_peers("ada") == {}
-    assert (await desk.send("ada", "bob@laptop", "late")).unreachable_reasons == ("unknown agent_id `bob@laptop`",)
+    assert (await desk.send("ada", "bob@laptop", "late")).unreachable_reasons == (
+        "daemon `laptop` of agent `bob@laptop` is not connected",
+    )
+    assert (await desk.send("ada", "bob", "late")).unreachable_reasons == (
+        "daemon `laptop` of agent `bob` is not connected",
+    )
+    assert (await desk.send("ada", "eve@phone", "late")).unreachable_reasons == ("unknown agent_id `eve@phone`",)
     assert await desk.storage.outbox.count_waiting() == 3
     await laptop.start()
     await pass_time(3.0)
@@ -385,4 +393,68 @@ async def test_three_daemons_that_know_each_other_in_a_circle_do_not_answer_each
     assert [len(node.list_peers("ada")) for node in nodes] == [2, 2, 2]
     assert announced < 30
     for node in nodes:
+        await node.stop()
+
+
+async def test_what_was_published_is_noted_once_the_store_can_be_written_again() -> None:
+    desk, laptop = await start_two(MemoryBroker(VirtualClock()))
+    outbox, failures = desk.storage.outbox, 3
+    set_positions = outbox.set_positions
+
+    async def fail(positions: Mapping[str, Position]) -> None:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise Unavailable("the disk is full")
+        await set_positions(positions)
+
+    outbox.set_positions = fail  # type: ignore[method-assign]
+    await desk.send("ada", "bob", "one")
+    await pass_time(9.0)
+    assert failures < 0
+    assert await outbox.count_waiting() == 0
+    assert await laptop.bodies("bob") == ["one"]
+    for node in (desk, laptop):
+        await node.stop()
+
+
+async def test_mail_for_a_daemon_that_is_gone_comes_back_after_its_time() -> None:
+    desk, laptop = await start_two(MemoryBroker(VirtualClock()))
+    await laptop.kill()
+    await desk.send("ada", "bob", "one")
+    await desk.send("ada", "bob", '{"type": "shutdown_request", "request_id": "7a3b2f00-0000-4000-8000-000000000001"}')
+    desk.outbox_days = 0.0001
+    await pass_time(5.0)
+    await desk.others.expiry.expire()
+    assert desk.drops == []
+    await pass_time(5.0)
+    await desk.others.expiry.expire()
+    assert desk.drops == ["it was not received within 0.0001 days"]
+    assert await desk.storage.outbox.count_waiting() == 0
+    assert len(await desk.storage.outbox.list_failed(limit=9)) == 2
+    (answer,) = await desk.unread("ada")
+    assert (answer.from_agent, '"approved":false' in answer.body) == ("@moot", True)
+    await desk.stop()
+
+
+async def test_of_two_copies_of_a_home_only_the_one_that_started_first_receives() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    copy = Node(broker, "laptop", 2, make_agent("bob"))
+    copy.database = laptop.database.snapshot()
+    await copy.start()
+    await pass_time(3.0)
+    assert "another daemon on the broker is called `laptop`" in copy.others.directory.problem
+    for number in range(9):
+        await desk.send("ada", "bob", f"message {number}")
+    await pass_time(1.0)
+    assert await laptop.bodies("bob") == [f"message {number}" for number in range(9)]
+    assert await copy.bodies("bob") == []
+    # It takes over when the first one has gone.
+    await laptop.stop()
+    await pass_time(20.0)
+    await desk.send("ada", "bob", "the last one")
+    await pass_time(1.0)
+    assert await copy.bodies("bob") == ["the last one"]
+    for node in (desk, copy):
         await node.stop()

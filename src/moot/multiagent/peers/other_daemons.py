@@ -19,6 +19,7 @@ from moot.engine.mailboxes import Mailboxes
 from moot.engine.supervisor import Supervisor
 from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.link import DaemonLink
+from moot.multiagent.peers.outbox_expiry import OutboxExpiry, OutboxExpiryDependencies
 from moot.multiagent.peers.presence import Presence, PresenceDependencies
 from moot.multiagent.peers.receiver import Receiver, ReceiverDependencies
 from moot.multiagent.peers.relay import Relay
@@ -86,6 +87,18 @@ class OtherDaemons:
                 clock=d.clock,
             )
         )
+        self.expiry = OutboxExpiry(
+            OutboxExpiryDependencies(
+                link=d.link,
+                outbox=storage.outbox,
+                mail=storage.mail,
+                mailboxes=d.mailboxes,
+                wakes=d.wakes,
+                bus=d.bus,
+                clock=d.clock,
+            )
+        )
+        self._supervisor = d.supervisor
         self.sender = RemoteSender(
             outbox=storage.outbox,
             relay=self.relay,
@@ -117,6 +130,7 @@ class OtherDaemons:
         await self.presence.start(store)
         await self.receiver.start(store)
         self.relay.start()
+        self._supervisor.start("expire the outbox", self.expiry.run())
         self._link.broker.observe_state(self._on_state)
         self._on_state(self._link.broker.is_connected)
 

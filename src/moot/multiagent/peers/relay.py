@@ -112,6 +112,8 @@ class Relay:
         while True:
             await self._woken.wait()
             self._woken.clear()
+            if self._published or self._unsettled:
+                self._tidy_soon()
             if not self._link.is_up:
                 continue
             try:
@@ -220,17 +222,22 @@ class Relay:
             self._supervisor.start("tidy the outbox", self._tidy())
 
     async def _tidy(self) -> None:
-        """Store positions, and remove what was received. A failure only means that something is published again."""
+        """Store positions, and remove what was received. After a failure it is tried again: nothing is forgotten."""
+        published: dict[str, tuple[int, Position]] = {}
+        unsettled: set[int] = set()
         try:
             while self._published or self._unsettled:
                 published, self._published = self._published, {}
-                if published:
-                    await self._outbox.set_positions({item_id: at for item_id, (_, at) in published.items()})
                 # An item may have been received before its position was stored.
                 unsettled, self._unsettled = self._unsettled | {store for store, _ in published.values()}, set()
+                if published:
+                    await self._outbox.set_positions({item_id: at for item_id, (_, at) in published.items()})
                 for store in sorted(unsettled & self._received.keys()):
                     await self._outbox.settle(store, self._received[store])
         except MootError as error:
             logger.warning("the outbox cannot be written: %s", error.message)
+            self._published = published | self._published
+            self._unsettled |= unsettled
+            self._clock.call_later(_RETRY_SECONDS, self.wake)
         finally:
             self._is_tidying = False

@@ -103,7 +103,7 @@ class RemoteSender:
 
     async def resend(self, mail_id: str) -> Mail:
         """Send a mail again that another daemon gave back."""
-        mail = await self._outbox.resend(mail_id)
+        mail = await self._outbox.resend(mail_id, now=self._clock.now())
         self._relay.wake()
         return mail
 

@@ -23,6 +23,7 @@ from moot.domain.ports.broker import (
     Batch,
     BatchHandler,
     BrokerUnavailable,
+    MalformedHandler,
     Parcel,
     Position,
     PresenceHandler,
@@ -152,6 +153,10 @@ class MemoryBroker:
             return Position(self.stream, self._ids[message_id][0])
         if self.capacity is not None and self._bytes + _measure(parcel) > self.capacity:
             raise BrokerUnavailable("the broker's stream is full")
+        if _find_store(parcel.subject) is None and self._connections:
+            # One of the daemons takes it out of the stream.
+            self._connections[0].report_malformed(parcel.subject)
+            return Position(self.stream, self._last)
         position = self._append(parcel, message_id)
         self._ids[message_id] = position.sequence, now
         if self.happens(self.faults.duplicates):
@@ -218,6 +223,7 @@ class MemoryConnection:
         self._changed = asyncio.Event()
         self._presence_handlers: list[PresenceHandler] = []
         self._state_handlers: list[StateHandler] = []
+        self._malformed_handlers: list[MalformedHandler] = []
 
     @property
     def is_shared(self) -> bool:
@@ -244,6 +250,13 @@ class MemoryConnection:
 
     def observe_state(self, handle: StateHandler) -> None:
         self._state_handlers.append(handle)
+
+    def observe_malformed(self, handle: MalformedHandler) -> None:
+        self._malformed_handlers.append(handle)
+
+    def report_malformed(self, subject: str) -> None:
+        for handle in self._malformed_handlers:
+            handle(subject)
 
     async def start(self) -> None:
         self._is_started = True

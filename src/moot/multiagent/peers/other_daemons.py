@@ -131,6 +131,7 @@ class OtherDaemons:
         await self.receiver.start(store)
         self.relay.start()
         self._supervisor.start("expire the outbox", self.expiry.run())
+        self._link.broker.observe_malformed(self.receiver.on_malformed)
         self._link.broker.observe_state(self._on_state)
         self._on_state(self._link.broker.is_connected)
 

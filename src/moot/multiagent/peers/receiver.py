@@ -142,6 +142,14 @@ class Receiver:
             if flaw:
                 raise Rejection("bridge", flaw, message.mail)
 
+    def on_malformed(self, subject: str) -> None:
+        """Count a message that was for no goal of any daemon."""
+        self.dropped["subject"] += 1
+        reason = f"the subject {subject[:128]!r} is not that of a goal"
+        mail = Mail(id="", goal_id="", from_agent="", from_goal="", to_agent="", body="", sent_at=self._d.clock.now())
+        logger.warning("dropped a message: %s", reason)
+        self._d.bus.publish(make_source(None), MailDropped(mail, reason))
+
     def _report_dropped(self, arrival: Arrival, rejection: Rejection, goals: Mapping[str, MailTarget]) -> None:
         """Tell subscribers of a message that nobody is given. Its text is left out."""
         logger.warning("dropped a message on %.128r: %s", arrival.parcel.subject, rejection.reason)

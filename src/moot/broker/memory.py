@@ -8,15 +8,15 @@ is alone on its own.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from itertools import islice
 from random import Random
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from moot.broker.memory_faults import Faults
 from moot.domain.goal import read_goal_id
 from moot.domain.ports.broker import (
     Arrival,
@@ -40,22 +40,6 @@ MOST_IN_BATCH = 256
 DUPLICATE_WINDOW = 120.0
 _RETRY = 1.0
 _LONGEST_RECONNECT = 2.0
-
-
-class Faults(Struct):
-    """What goes wrong between the broker and its connections: probabilities, and longest times in seconds."""
-
-    # A message is under way so long; messages that are published at the same time are stored in any order.
-    delay: float = 0.0
-    # A message is stored, but its sender is not told.
-    lost_acknowledgements: float = 0.0
-    # A message is stored twice, as if it was published again after the duplicate window.
-    duplicates: float = 0.0
-    # The connection breaks after a batch was handled and before the broker knows that.
-    lost_receipts: float = 0.0
-    lost_presence: float = 0.0
-    # A receiver waits so long before it takes the next batch.
-    slowness: float = 0.0
 
 
 class MemoryBroker:
@@ -272,15 +256,26 @@ class MemoryConnection:
         self.disconnect()
         self._broker.forget(self)
 
-    async def publish(self, parcel: Parcel, *, message_id: str) -> Position:
+    async def publish_all(self, parcels: Mapping[str, Parcel]) -> dict[str, Position | BrokerUnavailable]:
+        if len(parcels) == 1:
+            return {message_id: await self._publish(parcel, message_id) for message_id, parcel in parcels.items()}
+        async with asyncio.TaskGroup() as group:
+            tasks = {
+                message_id: group.create_task(self._publish(parcel, message_id))
+                for message_id, parcel in parcels.items()
+            }
+        return {message_id: task.result() for message_id, task in tasks.items()}
+
+    async def _publish(self, parcel: Parcel, message_id: str) -> Position | BrokerUnavailable:
         connection = self._connection
-        await self._travel(connection)
-        position = self._broker.store(parcel, message_id)
-        is_lost = self._broker.happens(self._broker.faults.lost_acknowledgements)
-        await self._travel(connection)
-        if is_lost:
-            raise BrokerUnavailable("the broker did not acknowledge the message")
-        return position
+        try:
+            await self._travel(connection)
+            position = self._broker.store(parcel, message_id)
+            is_lost = self._broker.happens(self._broker.faults.lost_acknowledgements)
+            await self._travel(connection)
+        except BrokerUnavailable as error:
+            return error
+        return BrokerUnavailable("the broker did not acknowledge the message") if is_lost else position
 
     async def _travel(self, connection: int) -> None:
         """Take the time that a message is under way. Raise BrokerUnavailable if the connection breaks meanwhile."""

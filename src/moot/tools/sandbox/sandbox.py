@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from moot.domain.config import SandboxConfig
 from moot.domain.errors import Conflict, Forbidden, Unavailable
 from moot.domain.sandbox import SandboxReport
+from moot.tools.files.mount_table import find_regions, read_mounts
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
-from moot.tools.sandbox.aliases import Regions, find_regions, read_mounts
+from moot.tools.sandbox.aliases import Regions
 from moot.tools.sandbox.author import GitAuthor
 from moot.tools.sandbox.cleanup import Cleanup, LeftBehind
 from moot.tools.sandbox.environment import PATH, build_environment

@@ -393,6 +393,28 @@ def test_an_endless_event_is_cut_short(provider: Provider, monkeypatch: pytest.M
     assert "more than 100000 bytes" in said.error.message
 
 
+def test_a_request_is_not_kept_in_memory_while_its_answer_is_read(provider: Provider) -> None:
+    provider.program({"text": "one two three"})
+
+    freed: list[bool] = []
+
+    class Body(bytes):
+        def __del__(self) -> None:
+            freed.append(True)
+
+    async def read() -> None:
+        http = HttpClient()
+        model = OpenAIModel(config(provider, "openai"), http=lambda: http)
+        body = Body(model.encode(prompt("x")))
+        async with aclosing(model._answer(body)) as events:
+            del body
+            await anext(events)
+            assert freed
+        await http.close()
+
+    run(read)
+
+
 def test_cancelling_while_it_waits_to_try_again_ends_at_once(provider: Provider) -> None:
     provider.program({"status": 429, "headers": {"Retry-After": "30"}})
 

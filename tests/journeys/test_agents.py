@@ -116,7 +116,8 @@ def test_the_tools_are_divided_among_the_agents_by_their_prefixes(home: Home) ->
     assert {"crypto_sign", "secrets_get"} <= tools["vault"]
     assert tools["reviewer"] == {"review_diff", "fs_read"}
     assert tools["planner"] == tools["ada"] == set()
-    assert {"operator", "vault", "librarian", "chronicler", "planner", "reviewer"} == spawnable
+    assert {"cron_add", "bg_submit"} <= tools["automator"]
+    assert {"operator", "vault", "librarian", "automator", "chronicler", "planner", "reviewer"} == spawnable
     assert found["unmatched"] == [{"name": "jira_search", "near": ["reviewer (keyword jira)"]}]
     assert {"ask_user", "set_title", "recall", "task_create", "tool_output_get"} <= set(found["shared"])
     assert [each["agent"] for each in one["agents"]] == ["reviewer"]

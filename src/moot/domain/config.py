@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from msgspec import Struct, field
 
+from moot.domain.automation_config import BackgroundConfig, CronConfig
 from moot.domain.mcp import McpConfig
 from moot.domain.run import Limits
 
@@ -125,12 +126,6 @@ class AgentConfig(Struct, frozen=True, kw_only=True):
     agents_dir: str = ""
     # Folders with agent files written for other programs.
     foreign_dirs: tuple[str, ...] = ()
-
-
-class BackgroundConfig(Struct, frozen=True, kw_only=True):
-    """[background]: whether teammates may be spawned. None follows `multiAgent`."""
-
-    enabled: bool | None = None
 
 
 class RunLedgerConfig(Struct, frozen=True, kw_only=True):
@@ -367,6 +362,7 @@ class Config(Struct, frozen=True, kw_only=True):
     tools: ToolsConfig = ToolsConfig()
     agent: AgentConfig = AgentConfig()
     background: BackgroundConfig = BackgroundConfig()
+    cron: CronConfig = CronConfig()
     run_ledger: RunLedgerConfig = RunLedgerConfig()
     agent_memory: AgentMemoryConfig = AgentMemoryConfig()
     traces: TraceConfig = TraceConfig()
@@ -377,6 +373,12 @@ class Config(Struct, frozen=True, kw_only=True):
     def has_teammates(self) -> bool:
         """Whether the root agent leads teammates."""
         return self.agent.multi_agent and self.background.enabled is not False
+
+    @property
+    def disabled_groups(self) -> frozenset[str]:
+        """The groups of tools that are turned off."""
+        groups = {"schedules": self.cron.enabled, "background tasks": self.background.enabled is not False}
+        return frozenset(group for group, is_enabled in groups.items() if not is_enabled)
 
 
 def default_config() -> Config:

@@ -10,6 +10,7 @@ from moot.domain.message import Entry, Message, Role, ToolCall
 from moot.domain.ports.store import Store
 from moot.domain.prompt import Transcript
 from moot.domain.run import Outcome, RunEnd
+from moot.domain.scope import TOOL_SEARCH
 from moot.domain.text import LARGE_TEXT, defuse
 from moot.domain.tokens import estimate_message
 from moot.domain.transcript_text import render_message
@@ -69,6 +70,9 @@ class History:
         self.size = 0
         self.guests: set[str] = set()
         self.call_ids: set[str] = set()
+        # The primary's calls of tool_search, and their entries with the results.
+        self._search_ids: set[str] = set()
+        self.searches: list[Entry] = []
         self._tainted: list[tuple[int, frozenset[str]]] = []
         # Estimated tokens of the first n entries, for every n.
         self._sizes = [0]
@@ -83,6 +87,11 @@ class History:
                 self.guests.add(message.agent)
             for call in message.tool_calls:
                 self.call_ids.add(call.id)
+                if call.name == TOOL_SEARCH and not message.agent:
+                    self._search_ids.add(call.id)
+                    self.searches.append(entry)
+        elif message.tool_call_id in self._search_ids:
+            self.searches.append(entry)
         if message.taint:
             self._tainted.append((entry.seq, message.taint))
         self.entries.append(entry)

@@ -83,7 +83,7 @@ def search_tools(specs: Sequence[ToolSpec], query: str) -> list[ToolSpec]:
 
 
 def find_loaded(entries: Iterable[Entry]) -> list[str]:
-    """Return the names of the tools that searches in the history have loaded, oldest first."""
+    """Return the names of the tools that searches have loaded, oldest first; `entries` are at least the searches."""
     searches: set[str] = set()
     found: dict[str, None] = {}
     for entry in entries:

@@ -92,7 +92,7 @@ class TurnState(Struct, kw_only=True):
             return
         offer = self.offer
         self.specs, self.is_private = offer.specs, offer.can_message
-        if offer.left_out and offer.specs and (loaded := find_loaded(self.turn.history.entries)):
+        if offer.left_out and offer.specs and (loaded := find_loaded(self.turn.history.searches)):
             self.specs = (*offer.specs, *choose_loaded(offer.left_out, loaded, self.turn.model.window))
             self.is_private = any(spec.name == SEND_USER_MESSAGE for spec in self.specs)
 

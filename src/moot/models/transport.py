@@ -66,6 +66,8 @@ class Endpoint:
         headers = {"Accept": "text/event-stream", "Content-Type": "application/json", **sign(await self.secret())}
         events = SseDecoder()
         response = await self._post(body, headers)
+        # A request with many tools is large, and the answer may take long.
+        del body
         try:
             while chunk := await self._read(response):
                 answer.take(events.feed(chunk))

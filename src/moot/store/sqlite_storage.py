@@ -5,6 +5,7 @@ from functools import partial
 from moot.domain.ports.storage import Storage
 from moot.store import event_numbers
 from moot.store.asks import SqliteAsks
+from moot.store.cron_jobs import SqliteCron
 from moot.store.keys import SqliteKeys
 from moot.store.known_daemons import SqliteKnownDaemons
 from moot.store.learnings import SqliteLearnings
@@ -34,6 +35,7 @@ def build_storage(store: SqliteStore) -> Storage:
         steps=SqliteSteps(store),
         memories=SqliteMemories(store),
         tasks=SqliteTasks(store),
+        cron=SqliteCron(store),
         notes=SqliteNotes(store),
         outputs=SqliteOutputs(store),
         learnings=SqliteLearnings(store),

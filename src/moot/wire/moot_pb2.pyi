@@ -45,6 +45,7 @@ class AgentEventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MAIL_READ: _ClassVar[AgentEventKind]
     MAIL_EVICTED: _ClassVar[AgentEventKind]
     MAIL_DROPPED: _ClassVar[AgentEventKind]
+    BRIDGE_REFUSED: _ClassVar[AgentEventKind]
     USER_MESSAGE: _ClassVar[AgentEventKind]
     PRIVATE_TEXT: _ClassVar[AgentEventKind]
 TEXT_DELTA: AgentEventKind
@@ -83,6 +84,7 @@ MAIL_DELIVERED: AgentEventKind
 MAIL_READ: AgentEventKind
 MAIL_EVICTED: AgentEventKind
 MAIL_DROPPED: AgentEventKind
+BRIDGE_REFUSED: AgentEventKind
 USER_MESSAGE: AgentEventKind
 PRIVATE_TEXT: AgentEventKind
 
@@ -1208,7 +1210,7 @@ class SendResponse(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., cost: _Optional[float] = ..., limit: _Optional[str] = ..., steered_into: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[UserMessageInfo, _Mapping]]] = ...) -> None: ...
 
 class StreamEvent(_message.Message):
-    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed", "withdrawn", "steered", "compacting", "mode_changed", "preparing", "mail_read", "user_message", "private_text", "spawned", "blocked", "unblocked", "command_started", "command_ended", "mail_sent", "mail_delivered", "mail_evicted", "mail_dropped")
+    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed", "withdrawn", "steered", "compacting", "mode_changed", "preparing", "mail_read", "user_message", "private_text", "spawned", "blocked", "unblocked", "command_started", "command_ended", "mail_sent", "mail_delivered", "mail_evicted", "mail_dropped", "bridge_refused")
     START_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     THINKING_FIELD_NUMBER: _ClassVar[int]
@@ -1246,6 +1248,7 @@ class StreamEvent(_message.Message):
     MAIL_DELIVERED_FIELD_NUMBER: _ClassVar[int]
     MAIL_EVICTED_FIELD_NUMBER: _ClassVar[int]
     MAIL_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    BRIDGE_REFUSED_FIELD_NUMBER: _ClassVar[int]
     start: StreamStart
     chunk: StreamChunk
     thinking: StreamThinking
@@ -1283,7 +1286,8 @@ class StreamEvent(_message.Message):
     mail_delivered: MailInfo
     mail_evicted: MailInfo
     mail_dropped: MailInfo
-    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., withdrawn: _Optional[_Union[WithdrawnEvent, _Mapping]] = ..., steered: _Optional[_Union[SteeredEvent, _Mapping]] = ..., compacting: _Optional[_Union[CompactingEvent, _Mapping]] = ..., mode_changed: _Optional[_Union[ModeEvent, _Mapping]] = ..., preparing: _Optional[_Union[PreparingEvent, _Mapping]] = ..., mail_read: _Optional[_Union[MailInfo, _Mapping]] = ..., user_message: _Optional[_Union[UserMessageInfo, _Mapping]] = ..., private_text: _Optional[_Union[StreamChunk, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ..., command_started: _Optional[_Union[CommandStartedEvent, _Mapping]] = ..., command_ended: _Optional[_Union[CommandEndedEvent, _Mapping]] = ..., mail_sent: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_delivered: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_evicted: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_dropped: _Optional[_Union[MailInfo, _Mapping]] = ...) -> None: ...
+    bridge_refused: MailInfo
+    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., withdrawn: _Optional[_Union[WithdrawnEvent, _Mapping]] = ..., steered: _Optional[_Union[SteeredEvent, _Mapping]] = ..., compacting: _Optional[_Union[CompactingEvent, _Mapping]] = ..., mode_changed: _Optional[_Union[ModeEvent, _Mapping]] = ..., preparing: _Optional[_Union[PreparingEvent, _Mapping]] = ..., mail_read: _Optional[_Union[MailInfo, _Mapping]] = ..., user_message: _Optional[_Union[UserMessageInfo, _Mapping]] = ..., private_text: _Optional[_Union[StreamChunk, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ..., command_started: _Optional[_Union[CommandStartedEvent, _Mapping]] = ..., command_ended: _Optional[_Union[CommandEndedEvent, _Mapping]] = ..., mail_sent: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_delivered: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_evicted: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_dropped: _Optional[_Union[MailInfo, _Mapping]] = ..., bridge_refused: _Optional[_Union[MailInfo, _Mapping]] = ...) -> None: ...
 
 class StreamStart(_message.Message):
     __slots__ = ("agent", "user_seq", "run_id")
@@ -2270,7 +2274,7 @@ class Imported(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., messages: _Optional[int] = ..., archives: _Optional[int] = ..., skipped: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Deleted(_message.Message):
-    __slots__ = ("messages", "archives", "runs", "deleted", "memories", "tasks", "notes", "outputs", "lessons", "rules", "jobs", "files", "mail")
+    __slots__ = ("messages", "archives", "runs", "deleted", "memories", "tasks", "notes", "outputs", "lessons", "rules", "jobs", "files", "mail", "schedules")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     ARCHIVES_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
@@ -2284,6 +2288,7 @@ class Deleted(_message.Message):
     JOBS_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
     MAIL_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULES_FIELD_NUMBER: _ClassVar[int]
     messages: int
     archives: int
     runs: int
@@ -2297,7 +2302,8 @@ class Deleted(_message.Message):
     jobs: int
     files: int
     mail: int
-    def __init__(self, messages: _Optional[int] = ..., archives: _Optional[int] = ..., runs: _Optional[int] = ..., deleted: _Optional[bool] = ..., memories: _Optional[int] = ..., tasks: _Optional[int] = ..., notes: _Optional[int] = ..., outputs: _Optional[int] = ..., lessons: _Optional[int] = ..., rules: _Optional[int] = ..., jobs: _Optional[int] = ..., files: _Optional[int] = ..., mail: _Optional[int] = ...) -> None: ...
+    schedules: int
+    def __init__(self, messages: _Optional[int] = ..., archives: _Optional[int] = ..., runs: _Optional[int] = ..., deleted: _Optional[bool] = ..., memories: _Optional[int] = ..., tasks: _Optional[int] = ..., notes: _Optional[int] = ..., outputs: _Optional[int] = ..., lessons: _Optional[int] = ..., rules: _Optional[int] = ..., jobs: _Optional[int] = ..., files: _Optional[int] = ..., mail: _Optional[int] = ..., schedules: _Optional[int] = ...) -> None: ...
 
 class UsageInfo(_message.Message):
     __slots__ = ("agent", "sender", "model", "runs", "prompt", "completion", "cache_hit", "reasoning", "cost", "root_agent")

@@ -1,9 +1,12 @@
 """tool_search: what it finds, and which tools count as loaded."""
 
 import msgspec
+from msgspec.structs import replace
 
-from moot.domain.message import Entry, Message, Role, ToolCall, tool_result
+from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation
+from moot.domain.message import Entry, Message, Role, ToolCall, tool_result, user
 from moot.domain.prompt import ToolSpec
+from moot.engine.history import History
 from moot.engine.tool_search import MOST_FOUND, choose_loaded, find_loaded, search_tools
 
 
@@ -50,6 +53,18 @@ def test_only_results_of_the_agents_own_searches_load_tools() -> None:
     call, _ = searched("a", "one")
     assert find_loaded(entries(call, tool_result("a", "not JSON"))) == []
     assert find_loaded(entries(call, tool_result("a", '{"loaded": [{"name": "one"}]}', is_error=True))) == []
+
+
+def test_a_history_knows_its_searches_without_reading_all_of_it() -> None:
+    earlier = entries(*[user("hello")] * 50, *searched("a", "one", "two"), *searched("b", "bad", tool="web_fetch"))
+    state = Conversation(key=ConversationKey("ada", "user"), last_seq=len(earlier), created_at=0.0, updated_at=0.0)
+    history = History(LoadedConversation(conversation=state, archive=None, entries=tuple(earlier)))
+    later = [replace(entry, seq=entry.seq + 54) for entry in entries(*searched("c", "three"))]
+    history.extend(later)
+    assert [entry.seq for entry in history.searches] == [51, 52, 55, 56]
+    assert find_loaded(history.searches) == find_loaded(history.entries) == ["one", "two", "three"]
+    history.drop_archived(Archive(number=1, title="t", summary="s", first_seq=1, last_seq=54, archived_at=0.0))
+    assert find_loaded(history.searches) == ["three"]
 
 
 def test_what_was_found_last_has_room_first_and_nothing_else_can_be_loaded() -> None:

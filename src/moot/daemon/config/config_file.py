@@ -33,9 +33,9 @@ from moot.daemon.config.toml_lines import KeyPath, find_key_lines, find_line
 from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
 from moot.daemon.config.tool_keys import SECTIONS as HANDS_SECTIONS
 from moot.domain.agent import FileProblem
+from moot.domain.automation_config import BackgroundConfig, CronConfig
 from moot.domain.config import (
     AgentMemoryConfig,
-    BackgroundConfig,
     ChatConfig,
     CompactionConfig,
     Config,
@@ -233,6 +233,7 @@ class ConfigReader:
             tools=self._read_tools(document),
             agent=read_agent_config(team["agent"], folder=self._path.parent),
             background=BackgroundConfig(**rename_fields(team["background"])),
+            cron=CronConfig(**rename_fields(team["cron"])),
             run_ledger=RunLedgerConfig(**rename_fields(team["runLedger"])),
             agent_memory=AgentMemoryConfig(**rename_fields(team["agentMemory"])),
             traces=TraceConfig(**team["traces"]),

@@ -1,7 +1,8 @@
 """Limits how much of a history goes into one answer. Pure."""
 
-import json
 from collections.abc import Sequence
+
+import msgspec
 
 from moot.domain.message import Entry, Message
 
@@ -25,4 +26,4 @@ def _message_size(message: Message) -> int:
     texts = [message.content, message.agent, message.tool_call_id, *(each.text for each in message.thinking)]
     for call in message.tool_calls:
         texts += (call.id, call.name, call.arguments)
-    return sum(len(json.dumps(text, ensure_ascii=False).encode()) for text in texts) + 64 * len(message.tool_calls)
+    return sum(len(msgspec.json.encode(text)) for text in texts) + 64 * len(message.tool_calls)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from moot.domain.approval import Rule
 from moot.domain.ask import Ask
 from moot.domain.conversation import Archive, Conversation, ConversationKey, StoppedTurn
+from moot.domain.cron_job import CronJob, Firing
 from moot.domain.digest import Visit
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.learning import Knowledge
@@ -236,6 +237,9 @@ class Database:
             journal, conversation=lambda row: row.conversation, thread=lambda row: row.mail.thread
         )
         self.outbox: Table[str, OutboxRow] = Table(journal, conversation=lambda row: row.conversation)
+        self.sent_bridges: Table[str, Mail] = Table(
+            journal, correlation=lambda mail: mail.correlation_id, sender=lambda mail: mail.from_goal
+        )
         self.inbox_position: Table[int, Position] = Table(journal)
         self.known_daemons: Table[str, KnownDaemon] = Table(journal)
         self.muted_agents: Table[str, float] = Table(journal)
@@ -254,6 +258,13 @@ class Database:
         self.parts: Table[bytes, Part] = Table(journal)
         self.memories: Table[tuple[ConversationKey, str], OwnedRow] = Table(journal, owner=lambda row: row.owner)
         self.tasks: Table[str, TaskRow] = Table(journal, owner=lambda row: row.owner)
+        self.cron_jobs: Table[str, CronJob] = Table(
+            journal, owner=lambda row: row.owner, name=lambda row: (row.owner, row.name)
+        )
+        # By job and instant.
+        self.cron_firings: Table[tuple[str, float], Firing] = Table(
+            journal, job=lambda row: row.job_id, run=lambda row: row.run_id or None
+        )
         self.notes: Table[int, NoteRow] = Table(journal, conversation=lambda row: row.conversation)
         self.outputs: Table[str, OutputRow] = Table(journal, conversation=lambda row: row.conversation)
         self.learnings: Table[tuple[str, str], LearningRow] = Table(journal, owner=lambda row: row.owner)

@@ -29,6 +29,13 @@ class Regions(Struct, frozen=True, kw_only=True):
     spared: Sequence[Region] = ()
 
 
+def list_regions(paths: Iterable[str], *, spared: str) -> Regions:
+    """Return the regions of the paths, and of the part of them that is spared."""
+    mounts = read_mounts()
+    own = find_regions(paths, mounts, spared=spared)
+    return Regions(own=own, spared=find_regions([spared], mounts) if spared else [])
+
+
 def find_other_places(paths: Sequence[str], *, spared: str = "") -> list[str]:
     """Return where else the paths or parts of them are mounted: outside of them, or within `spared`."""
     mounts = read_mounts()

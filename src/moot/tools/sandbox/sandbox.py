@@ -16,9 +16,8 @@ from msgspec.structs import replace
 from moot.domain.config import SandboxConfig
 from moot.domain.errors import Conflict, Forbidden, Unavailable
 from moot.domain.sandbox import SandboxReport
-from moot.tools.files.mount_table import find_regions, read_mounts
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
-from moot.tools.sandbox.aliases import Regions
+from moot.tools.sandbox.aliases import Regions, list_regions
 from moot.tools.sandbox.author import GitAuthor
 from moot.tools.sandbox.cleanup import Cleanup, LeftBehind
 from moot.tools.sandbox.environment import PATH, build_environment
@@ -238,10 +237,8 @@ class Sandbox:
 
     def _find_regions(self) -> Regions:
         """Return the regions of Moot's own files, and of the working directories among them."""
-        mounted = read_mounts()
         rooms = os.path.realpath(self._workspaces) if self._workspaces is not None else ""
-        own = find_regions(map(str, self._protected), mounted, spared=rooms)
-        return Regions(own=own, spared=find_regions([rooms], mounted) if rooms else [])
+        return list_regions(map(str, self._protected), spared=rooms)
 
     def _process_limits(self) -> dict[str, int]:
         """Return the limits that apply to each process on its own."""

@@ -266,7 +266,7 @@ async def test_a_tool_that_is_removed_while_its_call_waits_is_not_run(
                 await decide(talk, ask)
             await speech.end()
     assert sorted(results(speech)) == [
-        "sign is no longer there; it was not run.",
+        "sign is no longer available; it was not run.",
         "the MCP server box was removed or replaced. Make the call again if its tools are still there.",
     ]
     assert not mark.exists()
@@ -289,7 +289,7 @@ async def test_a_run_cannot_call_a_tool_that_was_removed_since_it_started(
             assert daemon.cli("reload").returncode == 0
             await decide(talk, ask)
             await speech.end()
-    assert results(speech)[-1] == "sign is no longer there; it was not run."
+    assert results(speech)[-1] == "sign is no longer available; it was not run."
     assert not mark.exists()
 
 

@@ -152,7 +152,7 @@ async def test_a_link_put_in_the_place_of_a_file_is_not_written_through(
             speech = talk.start("ada", "go", cwd=str(tmp_path))
             ask = await speech.until("approval_opened")
             # Now it is shown where it leads, and is done.
-            assert f"todo.md is really {tmp_path}/settings/main.conf" in ask.preview
+            assert f"todo.md resolves to {tmp_path}/settings/main.conf" in ask.preview
             assert (tmp_path / "settings/main.conf").read_text() == "safe\n"
             await decide(talk, ask)
             await speech.end()

@@ -69,7 +69,7 @@ async def test_a_task_that_is_not_for_a_teammate_ends_escalated_with_a_sentence(
 ) -> None:
     run, outcome = await told(daemon, f"ask operator to {task}", sender)
     assert (run["status"], run["outcome"], run["result"]) == ("completed", "escalated", sentence)
-    assert "operator says this is not its work" in run["hint"]
+    assert "operator says that this is not its task" in run["hint"]
     assert outcome == "completed"
 
 

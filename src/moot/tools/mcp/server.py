@@ -208,7 +208,7 @@ class McpServer:
             return ToolResult(content=self._needs.redact(str(error))[:2000], is_error=True)
         link.drop()
         raise ConnectionLost(
-            f"the MCP server {self.config.name} disconnected during the call; whether it had an effect is unknown",
+            f"the MCP server {self.config.name} disconnected during the call; whether it had an effect is not known",
             fix=_LATER,
         ) from error
 

@@ -80,7 +80,7 @@ async def test_a_no_is_told_to_the_model_and_nothing_happens(asking: Home) -> No
             speech, ask = await waiting(talk)
             assert (await decide(talk, ask, "deny")).state == "denied"
             await speech.end()
-            assert "said no" in speech.text
+            assert "owner denied" in speech.text
             assert await title(talk) == ""
 
 

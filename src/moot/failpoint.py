@@ -76,17 +76,22 @@ STEER_POINTS = ("steer.taken", "steer.recorded")
 
 # Points that only mail between agents passes.
 PEER_POINTS = (
-    *(f"{when}.{write}" for when in ("commit", "committed") for write in ("mail", "outbox", "published", "receipt")),
+    *(f"{when}.{write}" for when in ("commit", "committed") for write in ("mail", "outbox", "settled", "receipt")),
     "mail.shown",
     "mail.waking",
     "relay.published",
     "receipt.stored",
 )
 
+# Points that only changes of the knowledge graph pass.
+GRAPH_POINTS = ("commit.graph", "committed.graph")
+# Points that only a scheduled job passes.
+CRON_POINTS = ("cron.due", "commit.fire", "committed.fire", "cron.fired", "cron.started")
+
 
 def _setting(text: str) -> tuple[str, int]:
     name, _, passes = text.partition(":")
-    if name and name not in (*POINTS, *FILE_POINTS, *PEER_POINTS, *STEER_POINTS):
+    if name and name not in (*POINTS, *FILE_POINTS, *PEER_POINTS, *STEER_POINTS, *GRAPH_POINTS, *CRON_POINTS):
         raise ValueError(f"MOOT_FAIL_AT: there is no point {name!r}; src/moot/failpoint.py names them all")
     return name, int(passes or 1)
 

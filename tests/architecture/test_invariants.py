@@ -170,7 +170,7 @@ def test_storage_is_used_through_its_ports() -> None:
         and any(each.name.startswith("Sqlite") for each in node.names)
         for alias in node.names
     }
-    assert importers == {("daemon/app.py", "open_store"), ("daemon/app.py", "build_storage")}
+    assert importers == {("daemon/open_storage.py", "open_store"), ("daemon/open_storage.py", "build_storage")}
 
 
 def sets_a_timer(node: ast.AST) -> bool:
@@ -247,6 +247,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         undo=ANYTHING,
         modes=ANYTHING,
         stretches=ANYTHING,
+        graph=ANYTHING,
         agent_data=ANYTHING,
     )
     # Who is asking is settled by the connection, before any handler.
@@ -312,6 +313,7 @@ SAMPLES: tuple[events.EventBody, ...] = (
     events.ModeChanged("plan"),
     *(kind(MAIL) for kind in (events.MailSent, events.MailDelivered, events.MailRead, events.MailEvicted)),
     events.MailDropped(MAIL, "why"),
+    events.BridgeRefused(MAIL, "why"),
     events.RunEnded("ada", run.RunEnd(outcome=run.Outcome.COMPLETED)),
 )
 

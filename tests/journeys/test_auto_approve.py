@@ -37,6 +37,12 @@ def decisions(daemon: LiveDaemon, run_id: str) -> list[dict[str, Any]]:
     return [json.loads(each["payload"]) if isinstance(each["payload"], str) else each["payload"] for each in events]
 
 
+def list_tools(daemon: LiveDaemon, agent: str) -> set[str]:
+    """The tools that `moot agents show` names in the levels of an agent."""
+    levels = daemon.cli_json("agents", "show", agent)["data"]["levels"]
+    return {tool for level in levels.values() for tool in level["tools"]}
+
+
 async def test_a_level_answers_what_it_covers_and_nothing_that_always_asks(
     daemon: LiveDaemon, tmp_path: Path, sender: str
 ) -> None:
@@ -115,6 +121,12 @@ async def test_an_agent_states_a_level_and_a_person_overrules_it(home: Home, tmp
         assert "fs_read" in levels["reads"]["tools"]
         assert {"fs_write", "fs_edit"} < set(levels["edits"]["tools"])
         assert not any("secrets_get" in each["tools"] or "web_fetch" in each["tools"] for each in levels.values())
+        # Only tools that the agent has: a worker directs and messages nobody, and only an assistant messages you.
+        others = {"list_peers", "send_to_peer", "wait_for_peer"}
+        assert others <= list_tools(daemon, "bob")
+        assert not {"send_message_to_worker", "send_user_message", "agent_escalate"} & list_tools(daemon, "bob")
+        allow(home, "cyd", "role: worker")
+        assert not {*others, "agent_spawn", "send_message_to_worker", "send_user_message"} & list_tools(daemon, "cyd")
         done = daemon.cli("mode", "ada", "--auto-approve", "edits")
         assert "auto-approve edits: also edits below the working directory" in done.stdout
     # It is stored with the conversation.

@@ -228,3 +228,29 @@ async def test_a_crash_while_a_plan_is_approved_loses_nothing_and_acts_once(
             await talk.say("ada", "what now?")
             told = await talk.told("ada")
     assert sum("&quot;approved&quot;:true" in text for _, _, text in told) == 1, told
+
+
+@pytest.mark.parametrize("point", ["committed.mail:2", "tool.result:3", "end.before:2"])
+async def test_a_crash_between_an_approved_shutdown_and_the_end_of_the_goal_ends_it_once(
+    home: Home, provider: Provider, point: str
+) -> None:
+    wait = {"calls": [{"name": "wait_for_peer", "arguments": {"correlation_id": ID, "timeout": 600}}]}
+    provider.program({"match": "long work", **wait})
+    provider.program({"match": "stop bob", **send("bob", bridge("shutdown_request"))})
+    provider.program({"match": "stop bob", "text": "Asked."})
+    provider.program({"match": "long work", **send("ada", bridge("shutdown_response", approved=True))})
+    with running(home, MOOT_FAIL_AT=point) as daemon:
+        async with daemon.client() as talk:
+            run = (await talk.ask(start_run=pb.StartRunMsg(agent="bob", content="long work"))).run
+            await provider_has(provider, "long work")
+            with suppress(MootError, OSError, AssertionError):
+                await talk.say("ada", "stop bob")
+        assert daemon.process.wait(60) == -signal.SIGKILL
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            ended = (await talk.ask(wait_runs=pb.WaitRunsMsg(run_ids=[run.run_id], seconds=60))).run_list.runs[0]
+            assert (ended.outcome, ended.error) == ("cancelled", "Stopped: ada asked for it, and it was approved.")
+            provider.program({"match": "what now", "text": "Fine."})
+            await talk.say("ada", "what now?")
+            told = await talk.told("ada")
+    assert sum(text.count("shutdown_response") for _, _, text in told) == 1, told

@@ -32,7 +32,11 @@ def go_on(worker_id: str, message: str, **more: Any) -> dict[str, Any]:
 
 
 async def ask(
-    talk: Talking, provider: Provider, arguments: dict[str, Any], agent: str = "boss", sender: str = ""
+    talk: Talking,
+    provider: Provider,
+    arguments: dict[str, Any],
+    agent: str = "boss",
+    sender: str = "",
 ) -> Any:
     """What a call of send_message_to_worker comes to."""
     provider.program(*steps("^call it", call("send_message_to_worker", **arguments), say("ok")))
@@ -91,10 +95,29 @@ async def test_a_worker_goes_on_with_all_it_knows_and_its_next_end_is_a_notifica
 
 async def test_refusals_come_in_their_order_and_tell_nothing_of_others(home: Home, provider: Provider) -> None:
     write(home, "chief", "role: coordinator\n")
+    write(home, "mute", "role: coordinator\ndenied: [send_message_to_worker]\n")
+    write(home, "aide", "role: assistant\n")
+    write(home, "few", 'prefixes: ["fs_*"]\n')
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             worker = await first_worker(talk, home, provider)
-            role = await ask(talk, provider, {"worker_id": "", "message": 5}, agent="ada")
+            # Whoever is no coordinator is refused by the tool itself: it is not told that there is none.
+            roles = [
+                await ask(talk, provider, {"worker_id": "", "message": 5}, agent=agent)
+                for agent in ("ada", "few", "aide", "hand")
+            ]
+            provider.program(
+                *steps("^go again", call("agent_spawn", agent="hand", instruction="climb"), say("Started.")),
+                *steps("climb", go_on(worker, "x"), say("Could not.")),
+                *steps("task-notification", say("Heard.")),
+            )
+            await talk.say("boss", "go again")
+            await eventually_idle(home, talk)
+            results = [each for each in bodies_of(provider, "hand")[-1]["messages"] if each["role"] == "tool"]
+            roles.append(json.loads(results[-1]["content"]))
+            # A coordinator whose file denies the tool does not have it, and nothing is done.
+            provider.program(*steps("^call it", go_on(worker, "x"), say("ok")))
+            (denied,) = (await talk.say("mute", "call it")).of("tool_result")
             wire = [
                 await ask(talk, provider, arguments)
                 for arguments in (
@@ -120,7 +143,9 @@ async def test_refusals_come_in_their_order_and_tell_nothing_of_others(home: Hom
             provider.release()
             await eventually_idle(home, talk)
 
-    assert role == {"ok": False, "kind": "RoleRefused", "error": "only a coordinator can call send_message_to_worker"}
+    refusal = {"ok": False, "kind": "RoleRefused", "error": "only a coordinator can call send_message_to_worker"}
+    assert roles == [refusal] * 5
+    assert denied.output.startswith("There is no tool 'send_message_to_worker' here.")
     assert {each["kind"] for each in wire} == {"Wire"}
     assert wire[0]["error"] == "send_message_to_worker requires `worker_id` (non-empty string)"
     assert wire[2]["error"] == "send_message_to_worker requires `message` (non-empty string)"

@@ -60,7 +60,8 @@ SCRIPT = script(
 )
 
 # Mail that is dropped needs another daemon, and messages to a person an assistant: see the journeys of those.
-KINDS = set(pb.AgentEventKind.values()) - {pb.GAP, pb.MAIL_DROPPED, pb.USER_MESSAGE, pb.PRIVATE_TEXT}
+ELSEWHERE = {pb.MAIL_DROPPED, pb.BRIDGE_REFUSED, pb.USER_MESSAGE, pb.PRIVATE_TEXT}
+KINDS = set(pb.AgentEventKind.values()) - {pb.GAP, *ELSEWHERE}
 # Kinds that can be of a conversation instead of a run: mail here is sent by a person.
 WITHOUT_RUN = {
     pb.COMPACTING,

@@ -45,9 +45,6 @@ def advice(provider: Provider) -> str:
     ("request_text", "needs", "tools"),
     [
         ("take a screenshot of example.com and click on the login button", "a browser", "browser_*"),
-        ("remind me every Monday at nine to water the plants", "schedules, reminders", "cron_*"),
-        ("Erinnere mich jeden Montag um neun ans Gießen", "schedules, reminders", "cron_*"),
-        ("define a new entity type for suppliers in the ontology", "types, entities and facts", "ontology_*"),
         ("pay 20 USDC to Lena from my wallet", "payments", "payment_*"),
         ("turn off the lights in the kitchen", "a device", "MCP server"),
         ("把卧室的灯关掉", "a device", "MCP server"),
@@ -153,11 +150,11 @@ async def test_an_agent_is_found_for_requests_that_share_no_word_with_it(home: H
 
 
 async def test_a_spawn_without_a_name_that_nobody_can_do_says_what_is_missing(home: Home, provider: Provider) -> None:
-    spawn = {"name": "agent_spawn", "arguments": {"instruction": "remind me every day at nine about the report"}}
+    spawn = {"name": "agent_spawn", "arguments": {"instruction": "take a screenshot of example.com and click on login"}}
     provider.program({"calls": [spawn]}, {"text": "It cannot be done here."})
     with running(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "good morning")
     result = next(message for message in provider.bodies()[-1]["messages"] if message["role"] == "tool")
-    assert "no teammate here can do this: it needs schedules" in json.dumps(result)
-    assert "cron_*" in json.dumps(result)
+    assert "no teammate here can do this: it needs a browser" in json.dumps(result)
+    assert "browser_*" in json.dumps(result)

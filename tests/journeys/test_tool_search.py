@@ -61,14 +61,16 @@ async def test_a_tool_is_called_only_after_it_was_loaded_and_stays_loaded(home: 
     assert provider.faults() == []
 
 
-async def test_a_number_of_tools_can_be_set_and_everything_fits_without_a_search(
+async def test_a_number_of_tools_can_be_set_and_else_only_deferred_ones_are_searched_for(
     home: Home, provider: Provider
 ) -> None:
     home.write_config((home.path / "config.toml").read_text().replace("window = 8192", "window = 200000"))
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "hello", "tg:1")
-            assert "tool_search" not in offered(provider.bodies()[-1])
+            everything = set(offered(provider.bodies()[-1]))
+            assert {"exec", "fs_read", "crypto_hash", "task_create", "tool_search"} <= everything
+            assert not {"cron_add", "graph_query", "ontology_assert_fact"} & everything
             home.write_config((home.path / "config.toml").read_text() + "[tool_search]\nmax_offered = 6\n")
             assert daemon.cli("reload").returncode == 0
             await talk.say("ada", "hello", "tg:1")

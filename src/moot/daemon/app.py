@@ -11,6 +11,7 @@ from random import Random, SystemRandom
 
 from moot import __version__
 from moot.agents.registry import Registry
+from moot.automation.automation import Automation
 from moot.daemon.address import PortTaken
 from moot.daemon.clock import SystemClock
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
@@ -21,8 +22,10 @@ from moot.daemon.descriptors import get_descriptor_limit, raise_descriptor_limit
 from moot.daemon.interpreter import tune_interpreter
 from moot.daemon.listen import tcp, unix
 from moot.daemon.live_models import LiveModels
+from moot.daemon.local_zone import find_local_zone
 from moot.daemon.lock import hold_home
 from moot.daemon.log import rotate_console, start_logging
+from moot.daemon.open_storage import open_storage
 from moot.daemon.path_mask import PathMask
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principals
@@ -45,8 +48,6 @@ from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
 from moot.multiagent.runtime import Runtime, RuntimeDependencies
 from moot.redaction.redactor import LogRedaction, Redactor
-from moot.store.sqlite import open_store
-from moot.store.sqlite_storage import build_storage
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +105,7 @@ class Daemon:
             register_key=redactor.register_key,
         )
         self.runtime = self._build_runtime()
+        self.automation = Automation(self.runtime, find_local_zone=find_local_zone)
         self.reloader = Reloader(
             ReloaderDependencies(
                 config=self.config,
@@ -113,6 +115,7 @@ class Daemon:
                 redactor=redactor,
                 broker=self.broker,
                 supervisor=self.supervisor,
+                scheduler=self.automation.scheduler,
             )
         )
         self.principals = Principals(storage.store, self.clock)
@@ -120,6 +123,11 @@ class Daemon:
         limits = ConnectionLimits.from_descriptors(get_descriptor_limit())
         self.admission = Admission(self.clock, limits)
         self.serving = self._build_serving()
+
+    async def recover(self) -> None:
+        """Take up what an earlier daemon left, then start what is due."""
+        await self.runtime.recover()
+        self.automation.start()
 
     async def tidy(self) -> None:
         """Write ends that the disk refused before, notice answers of others, and close models no longer in use."""
@@ -258,7 +266,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
 
             await asyncio.to_thread(finish_restore, paths)
         config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
-        storage = await _open_storage(config, paths)
+        storage = await open_storage(config, paths)
         stack.push_async_callback(storage.store.close)
         daemon = Daemon(paths, config, storage, redactor)
         for flaw in daemon.reloader.flaws:
@@ -271,7 +279,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         stack.push_async_callback(daemon.broker.close)
         await daemon.broker.start()
         await daemon.bus.reserve_numbers()
-        await daemon.runtime.recover()
+        await daemon.recover()
         stack.push_async_callback(daemon.runtime.peers.stop)
         listeners: list[Listener] = [await unix.listen(paths.socket, daemon.serving)]
         stack.push_async_callback(_close_listeners, daemon, listeners)
@@ -284,15 +292,6 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         daemon.supervisor.start("read the keyring", daemon.reloader.register_keyring())
         daemon.supervisor.start("tidy", daemon.supervisor.repeat(_TIDY_SECONDS, daemon.tidy))
         yield daemon
-
-
-async def _open_storage(config: ConfigFile, paths: Paths) -> Storage:
-    if config.current.store.kind == "memory":
-        from moot.store.memory.storage import open_memory_storage  # noqa: PLC0415 - few daemons need it
-
-        logger.warning("everything is kept in memory and forgotten when the daemon stops ([store] kind)")
-        return await open_memory_storage()
-    return build_storage(await open_store(paths.store))
 
 
 async def _close_listeners(daemon: Daemon, listeners: list[Listener]) -> None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from moot.agents.registry import Registry
+from moot.automation.scheduler import Scheduler
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.configured_broker import ConfiguredBroker
 from moot.daemon.live_models import LiveModels
@@ -30,6 +31,7 @@ class ReloaderDependencies(Struct, frozen=True, kw_only=True):
     redactor: Redactor
     broker: ConfiguredBroker
     supervisor: Supervisor
+    scheduler: Scheduler
 
 
 class Reloader:
@@ -54,6 +56,7 @@ class Reloader:
                 await self._d.broker.reload(self._config.current.broker)
             self._registry.reload()
             await self._toolset.reload()
+            self._d.scheduler.wake()
             self.register_keys()
             # It may wait until somebody has unlocked the keyring.
             self._d.supervisor.start("read the keyring", self.register_keyring())

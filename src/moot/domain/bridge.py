@@ -1,6 +1,7 @@
 """Bridge messages: mail whose body is JSON with a `type`: it asks for a shutdown or for approval of a plan. Pure.
 
-Checked by multiagent/peers/bridge.py when they are sent; the loop ends a run that has approved its shutdown.
+Checked by multiagent/peers/bridge.py when they are sent, and when they arrive from another daemon; the loop ends a run
+that has approved its shutdown.
 """
 
 from collections.abc import Sequence
@@ -11,12 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from moot.domain.errors import BadRequest
-from moot.domain.mail import Mail, parse_uuid
+from moot.domain.mail import Mail, make_mail_id, parse_uuid
 from moot.domain.message import Entry, Role
 
 MAX_PLAN_BYTES = 8 * 1024
 MAX_REASON = 2_000
 SEND_TO_PEER = "send_to_peer"
+# The authors of an answer that a person gave, and of mail that the daemon itself writes. No agent can have these names.
+OWNER, DAEMON = "@owner", "@moot"
 _PREFIXES = ("shutdown_", "plan_approval_")
 _FIX = "See the types in the description of send_to_peer."
 
@@ -107,14 +110,38 @@ def _check_texts(message: BridgeMessage) -> None:
         raise BadRequest(f"`reason` has more than {MAX_REASON} characters", fix="Send the rest as a message.")
 
 
-def render_response(request_id: str, *, approved: bool, reason: str) -> str:
-    """Return the body of the response to a plan."""
-    data = {"type": BridgeType.PLAN_RESPONSE, "request_id": request_id, "approved": approved}
+def render_response(request: BridgeMessage, *, approved: bool, reason: str) -> str:
+    """Return the body of the response to a request."""
+    data = {"type": request.type.response, "request_id": request.request_id, "approved": approved}
     return msgspec.json.encode(data | ({"reason": reason} if reason else {})).decode()
 
 
+def make_refusal(mail: Mail, reason: str, now: float) -> Mail | None:
+    """Return the mail that tells the sender of a bridge message why another daemon refused it; None for other mail.
+
+    A request gets a response that rejects it, so that a call which waits for one ends.
+    """
+    message = _parse_stored(mail)
+    if message is None:
+        return None
+    reason = f"{mail.to_agent} has not got the {message.type}: {reason}"[:MAX_REASON]
+    body = render_response(message, approved=False, reason=reason) if message.type.is_request else reason
+    return Mail(
+        id=make_mail_id(mail.id, "refusal", mail.from_goal),
+        goal_id=mail.from_goal,
+        from_agent=DAEMON,
+        from_goal="",
+        to_agent=mail.from_agent,
+        body=body,
+        sent_at=now,
+        correlation_id=message.request_id,
+        thread=mail.thread,
+        hops=mail.hops + 1,
+    )
+
+
 def find_flaw(message: BridgeMessage, mail_id: str, from_goal: str, to_goal: str, earlier: Sequence[Mail]) -> str:
-    """Return why a message cannot be sent; empty if it can. `earlier` is the mail with the same id."""
+    """Return why a message is not accepted; empty if it is. `earlier` is the mail with the same correlation id."""
     others = [(mail, parsed) for mail in earlier if mail.id != mail_id and (parsed := _parse_stored(mail)) is not None]
     if message.type.is_request:
         return f"`request_id` {message.request_id} was used before" if others else ""
@@ -134,10 +161,10 @@ def _parse_stored(mail: Mail) -> BridgeMessage | None:
 
 
 def is_plan_response(mail: Mail, request_id: str, from_goal: str) -> bool:
-    """Whether a mail answers the plan that was sent to a goal. The owner answers in the place of that goal."""
+    """Whether a mail answers the plan that was sent to a goal: from there, from the owner, or that it came back."""
     parsed = _parse_stored(mail)
     is_answer = parsed is not None and parsed.type is BridgeType.PLAN_RESPONSE and parsed.request_id == request_id
-    return is_answer and mail.from_goal == from_goal
+    return is_answer and (mail.from_goal == from_goal or (not mail.from_goal and mail.from_agent in (OWNER, DAEMON)))
 
 
 def find_shutdown(entries: Sequence[Entry]) -> str:

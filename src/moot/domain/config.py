@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from msgspec import Struct, field
 
+from moot.domain.automation_config import BackgroundConfig, CronConfig
 from moot.domain.mcp import McpConfig
 from moot.domain.run import Limits
 
@@ -127,12 +128,6 @@ class AgentConfig(Struct, frozen=True, kw_only=True):
     foreign_dirs: tuple[str, ...] = ()
 
 
-class BackgroundConfig(Struct, frozen=True, kw_only=True):
-    """[background]: whether teammates may be spawned. None follows `multiAgent`."""
-
-    enabled: bool | None = None
-
-
 class RunLedgerConfig(Struct, frozen=True, kw_only=True):
     """[runLedger]: whether traces show what blocked a teammate as a ledger. Both keys must be on."""
 
@@ -220,6 +215,12 @@ class KnowledgeConfig(Struct, frozen=True, kw_only=True):
     max_characters: int = 4_096
     # The stored versions of one tool's results; older ones are deleted.
     versions: int = 20
+
+
+class GraphConfig(Struct, frozen=True, kw_only=True):
+    """[graph]: whether there is a knowledge graph for agents."""
+
+    enabled: bool = True
 
 
 class MemoryConfig(Struct, frozen=True, kw_only=True):
@@ -323,6 +324,7 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     memory: MemoryConfig = MemoryConfig()
     outputs: OutputConfig = OutputConfig()
     knowledge: KnowledgeConfig = KnowledgeConfig()
+    graph: GraphConfig = GraphConfig()
     tool_search: ToolSearchConfig = ToolSearchConfig()
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -367,6 +369,7 @@ class Config(Struct, frozen=True, kw_only=True):
     tools: ToolsConfig = ToolsConfig()
     agent: AgentConfig = AgentConfig()
     background: BackgroundConfig = BackgroundConfig()
+    cron: CronConfig = CronConfig()
     run_ledger: RunLedgerConfig = RunLedgerConfig()
     agent_memory: AgentMemoryConfig = AgentMemoryConfig()
     traces: TraceConfig = TraceConfig()
@@ -377,6 +380,12 @@ class Config(Struct, frozen=True, kw_only=True):
     def has_teammates(self) -> bool:
         """Whether the root agent leads teammates."""
         return self.agent.multi_agent and self.background.enabled is not False
+
+    @property
+    def disabled_groups(self) -> frozenset[str]:
+        """The groups of tools that are turned off."""
+        groups = {"schedules": self.cron.enabled, "background tasks": self.background.enabled is not False}
+        return frozenset(group for group, is_enabled in groups.items() if not is_enabled)
 
 
 def default_config() -> Config:

@@ -19,3 +19,5 @@ class DeletionCounts(Struct, frozen=True, kw_only=True):
     rules: int = 0
     # Messages from other agents.
     mail: int = 0
+    # Scheduled jobs that it owns.
+    schedules: int = 0

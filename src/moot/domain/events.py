@@ -236,6 +236,16 @@ class MailDropped(Struct, frozen=True):
     reason: str
 
 
+class BridgeRefused(Struct, frozen=True):
+    """A shutdown or plan message was refused, when it was sent or by the daemon it was for. The source is as above.
+
+    One that was refused when it was sent was not stored; it has no id.
+    """
+
+    mail: Mail
+    reason: str
+
+
 class UserMessageSent(Struct, frozen=True):
     """An agent with the role assistant has sent a message to the person. Its call is on disk."""
 
@@ -288,6 +298,7 @@ EventBody = (
     | MailRead
     | MailEvicted
     | MailDropped
+    | BridgeRefused
     | UserMessageSent
     | PrivateText
     | RunEnded

@@ -4,11 +4,12 @@ Listed by store/mail.py; multiagent/peers/ decides which goals a sender may reac
 """
 
 from enum import StrEnum
+from functools import lru_cache
 
 from msgspec import Struct
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER, is_reserved, owner_of
+from moot.domain.senders import RUN_SENDERS, is_reserved, owner_of
 from moot.domain.uuid_text import read_uuid, write_uuid
 
 # The bits of the conversation's number and of the store's in an id; the rest says that it is a UUID of version 8.
@@ -49,7 +50,7 @@ class MailTarget(Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> GoalKind:
-        if self.key.sender.startswith((CHILD_SENDER, BACKGROUND_SENDER)):
+        if self.key.sender.startswith(RUN_SENDERS):
             return GoalKind.BACKGROUND
         return GoalKind.DAEMON if is_reserved(self.key.sender) else GoalKind.INTERACTIVE
 
@@ -73,6 +74,7 @@ def make_goal_id(store: int, conversation: int) -> str:
     return write_uuid(high | 2 << _STORE_BITS | store)
 
 
+@lru_cache(maxsize=4096)
 def read_goal_id(text: str) -> tuple[int, int] | None:
     """Return the numbers of the store and of the conversation; None if the text is no id of a goal."""
     value = read_uuid(text)

@@ -270,6 +270,17 @@ class Run(Struct, frozen=True, kw_only=True):
         return self.root
 
     @property
+    def reports(self) -> bool:
+        """Whether its result is owed to another run, or to the conversation that a background run works for."""
+        return bool(self.parent_id) or (self.kind is RunKind.BACKGROUND and self.request.root is not None)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether its conversation was made for it and is still empty."""
+        is_own = self.worker_id == self.id if self.kind is RunKind.TEAMMATE else self.id in self.key.sender
+        return is_own and self.status is RunStatus.QUEUED
+
+    @property
     def depth(self) -> int:
         return len(self.spawn.chain)
 

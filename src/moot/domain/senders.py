@@ -4,11 +4,16 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-# Prefixes of the senders of conversations that belong to spawned and background runs.
+# Prefixes of the senders of conversations that belong to spawned and background runs, and to runs of schedules.
 CHILD_SENDER = "run:"
 BACKGROUND_SENDER = "bg:"
+CRON_SENDER = "cron:"
+# Prefixes of senders that end with their owner, after a colon.
+OWNED_SENDERS = (BACKGROUND_SENDER, CRON_SENDER)
+# Prefixes of the senders of conversations in which no person talks.
+RUN_SENDERS = (CHILD_SENDER, *OWNED_SENDERS)
 # Prefixes of senders that clients may not use.
-RESERVED_SENDERS = (CHILD_SENDER, "cron:", "team:", BACKGROUND_SENDER)
+RESERVED_SENDERS = (CHILD_SENDER, CRON_SENDER, "team:", BACKGROUND_SENDER)
 
 
 class SenderSet(Struct, frozen=True, kw_only=True):
@@ -35,7 +40,6 @@ def is_reserved(sender: str) -> bool:
 
 
 def owner_of(sender: str) -> str:
-    """Return the owner of a conversation: for a background run the owner in its sender, else the sender itself."""
-    if not sender.startswith(BACKGROUND_SENDER):
-        return sender
-    return sender.removeprefix(BACKGROUND_SENDER).partition(":")[2] or sender
+    """Return the owner of a conversation: the one named in a sender of a background run, else the sender itself."""
+    prefix = next((each for each in OWNED_SENDERS if sender.startswith(each)), "")
+    return sender.removeprefix(prefix).partition(":")[2] or sender if prefix else sender

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Protocol
 
 from moot.domain.events import (
+    BridgeRefused,
     Event,
     EventBody,
     EventSource,
@@ -208,7 +209,7 @@ class Bus:
 # Events with fields that can be long.
 _LONG = frozenset(
     (TextChunk, ThinkingChunk, PrivateText, UserMessageSent, ToolFinished, ToolsStarted)
-    + (MailSent, MailDelivered, MailRead, MailEvicted, MailDropped)
+    + (MailSent, MailDelivered, MailRead, MailEvicted, MailDropped, BridgeRefused)
 )
 
 
@@ -222,6 +223,6 @@ def _size(body: EventBody) -> int:
         return len(body.output)
     if isinstance(body, ToolsStarted):
         return sum(len(call.arguments) for call in body.calls)
-    if isinstance(body, MailSent | MailDelivered | MailRead | MailEvicted | MailDropped):
+    if isinstance(body, MailSent | MailDelivered | MailRead | MailEvicted | MailDropped | BridgeRefused):
         return len(body.mail.body)
     return 0

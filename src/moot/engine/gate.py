@@ -23,6 +23,7 @@ from moot.domain.text import clean
 from moot.domain.visible import show_start
 from moot.engine.deadline import Deadline
 from moot.engine.offer import Offer, make_offer
+from moot.engine.unknown_tools import describe_unknown, explain_refusal
 from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
@@ -241,7 +242,7 @@ class Toolbox:
 
         `at_work` limits how many tools of the run execute at the same time.
         """
-        unknown = self.reject_unknown(call.name, self.specs)
+        unknown = self.reject_unknown(call, self.specs, context)
         if unknown is not None:
             return unknown
         # The tool as it is configured now: a reload applies from the next call on.
@@ -266,13 +267,13 @@ class Toolbox:
             logger.exception("a call of %s did not get through the gate", call.name)
             return ToolResult(content=f"{call.name} failed at the gate; the daemon's log has the cause.", is_error=True)
 
-    def reject_unknown(self, name: str, offered: Sequence[ToolSpec]) -> ToolResult | None:
+    def reject_unknown(self, call: ToolCall, offered: Sequence[ToolSpec], context: RunContext) -> ToolResult | None:
         """Return the error result for a tool the run does not have; `offered` are the specs its model was given."""
-        if name in self._tools:
+        if (name := call.name) in self._tools:
             return None
-        names = sorted(spec.name for spec in offered)
-        hint = self._gate.describe_owner(name, names) or f"There are: {', '.join(names) or 'none'}."
-        text = f"There is no tool {clean(name)!r} here. {hint}"
+        if (refusal := explain_refusal(call, self._gate.find(name), context)) is not None:
+            return refusal
+        text = describe_unknown(name, offered, self._gate.describe_owner(name, [spec.name for spec in offered]))
         # An unknown tool is the model's mistake. A tool of another agent shows that the task belongs to that agent.
         return ToolResult(content=text, is_error=True, is_refused=self._gate.has(name))
 

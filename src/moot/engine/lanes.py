@@ -30,7 +30,7 @@ from moot.domain.message import ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.spawned_runs import SpawnedRuns
 from moot.domain.run import Outcome, RunRequest, end_steered
-from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
+from moot.domain.senders import RUN_SENDERS
 from moot.engine.asks import Asks
 from moot.engine.history import Histories
 from moot.engine.run_stream import RunStream
@@ -146,7 +146,7 @@ class Lane:
     @property
     def is_of_run(self) -> bool:
         """Whether no person talks in this conversation: it belongs to a teammate or a background run."""
-        return self.key.sender.startswith((CHILD_SENDER, BACKGROUND_SENDER))
+        return self.key.sender.startswith(RUN_SENDERS)
 
     def announce_positions(self) -> None:
         for ticket in self.waiting:

@@ -381,7 +381,7 @@ class Loop:
             begin=lambda: progress.begun.add(call.id),
         )
         with deadline.tool():
-            unknown = toolbox.reject_unknown(call.name, state.specs) or state.reject_unloaded(call.name)
+            unknown = toolbox.reject_unknown(call, state.specs, context) or state.reject_unloaded(call.name)
             output = unknown or await toolbox.execute(call, flaw, context, own_deadline, at_work)
         took = int((self._clock.monotonic() - started - waited.seconds) * 1000)
         output = replace(output, duration_ms=took)

@@ -30,6 +30,7 @@ class ToolRegistry:
         self._added: list[Tool] = []
         self._looked_at = -math.inf
         self._had_control = False
+        self._disabled: frozenset[str] = frozenset()
 
     def set_built_in(self, tools: Mapping[str, Tool], sources: Sequence[ToolSource] = ()) -> None:
         """Replace the built-in tools and the sources of other tools."""
@@ -48,6 +49,7 @@ class ToolRegistry:
         has_control = self._has_control()
         if now - self._looked_at > _LOOK_AGAIN_SECONDS or has_control is not self._had_control:
             self._looked_at, self._had_control = now, has_control
+            self._disabled = self._config().disabled_groups
             added = [*self._live_registered(has_control), *(tool for source in self._sources for tool in source())]
             if added != self._added:
                 self._added = added
@@ -70,6 +72,5 @@ class ToolRegistry:
         return config.has_teammates or (config.background.enabled is not False and self._has_coordinator())
 
     def _live_registered(self, has_control: bool) -> Sequence[Tool]:
-        if has_control:
-            return self._registered
-        return [tool for tool in self._registered if tool.spec.group != CONTROL]
+        left_out = self._disabled if has_control else self._disabled | {CONTROL}
+        return [tool for tool in self._registered if tool.spec.group not in left_out]

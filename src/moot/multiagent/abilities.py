@@ -6,9 +6,10 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moot.domain.agent import Agent
+from moot.domain.agent import Agent, AgentRole
 from moot.domain.auto_approve import AutoApproveLevel, find_tool_level
 from moot.domain.ports.tool import Reaches, Tool
+from moot.domain.scope import ALONE, ASSISTING, ASSISTING_ALONE, NOT_COORDINATING, NOT_SPAWNED, WORKING, Scope
 
 
 class Ability(Struct, frozen=True):
@@ -111,3 +112,16 @@ def list_approved_tools(tools: Iterable[Tool]) -> dict[AutoApproveLevel, list[st
         if level is not None:
             found[level].append(tool.spec.name)
     return {level: sorted(names) for level, names in found.items()}
+
+
+def find_role_scope(role: AgentRole | None, *, has_teammates: bool) -> Scope:
+    """Return the tools that the role leaves an agent in its own conversations."""
+    match role:
+        case AgentRole.COORDINATOR:
+            return NOT_SPAWNED
+        case AgentRole.WORKER:
+            return NOT_SPAWNED & WORKING
+        case AgentRole.ASSISTANT:
+            return (ASSISTING if has_teammates else ASSISTING_ALONE) & NOT_COORDINATING
+        case None:
+            return (NOT_SPAWNED if has_teammates else ALONE) & NOT_COORDINATING

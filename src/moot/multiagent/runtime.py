@@ -137,6 +137,11 @@ class Runtime:
         d.bus.observe(self.traces.read, *TRACED)
         d.bus.observe(d.notes.on_run_ended, RunEnded)
 
+    @property
+    def dependencies(self) -> RuntimeDependencies:
+        """What it was built from, for what is built over it."""
+        return self._d
+
     async def recover(self) -> None:
         """End the left runs that cannot be resumed, then resume the others."""
         left = await self._d.storage.store.recover()

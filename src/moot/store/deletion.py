@@ -24,8 +24,9 @@ def count_deletion(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
 def _list_teammate_conversations(db: apsw.Connection, key: ConversationKey) -> list[ConversationKey]:
     """Return the conversations of ended runs that were spawned for this one."""
     found = db.execute(
-        "SELECT agent, sender FROM runs JOIN conversations ON conversations.id = runs.conversation"
-        " WHERE root_agent = ? AND root_sender = ? AND root_agent <> '' AND status = 'ended'",
+        "SELECT DISTINCT agent, sender FROM runs JOIN conversations ON conversations.id = runs.conversation"
+        " WHERE root_agent = ? AND root_sender = ? AND root_agent <> '' AND status = 'ended' AND NOT EXISTS (SELECT 1"
+        " FROM runs AS live WHERE live.conversation = runs.conversation AND live.status <> 'ended')",
         key,
     )
     return [ConversationKey(agent, sender) for agent, sender in found]
@@ -47,6 +48,7 @@ def _count(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
         runs=of_conversation("runs"),
         memories=of_pair("memories"),
         tasks=of_pair("tasks"),
+        schedules=of_pair("cron_jobs"),
         notes=of_conversation("notes"),
         outputs=of_conversation("outputs"),
         lessons=of_pair("learnings") + int(db.execute(f"SELECT count(*) FROM knowledge {_KNOWN}", _owner(key)).get),
@@ -74,7 +76,13 @@ def remove(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCoun
     db.execute("DELETE FROM messages WHERE id BETWEEN ? AND ?", reach)
     _delete_of_pair(db, key)
     # The asks of a teammate are in the conversation of its root.
-    of_runs = (("tool_audit", "run"), ("asks", "run"), ("deliveries", "item_id"), ("past_runs", "parent_id"))
+    of_runs = (
+        ("tool_audit", "run"),
+        ("asks", "run"),
+        ("deliveries", "item_id"),
+        ("past_runs", "parent_id"),
+        ("cron_firings", "run_id"),
+    )
     for table, column in of_runs:
         db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM runs WHERE conversation = ?)", (number,))
     db.execute("DELETE FROM deliveries WHERE item_id IN (SELECT id FROM mail WHERE conversation = ?)", (number,))
@@ -99,7 +107,7 @@ def sweep_parts(db: apsw.Connection) -> None:
 def _delete_of_pair(db: apsw.Connection, key: ConversationKey) -> None:
     memories = [number for (number,) in db.execute("SELECT number FROM memories WHERE agent = ? AND sender = ?", key)]
     dialect.unindex_memories(db, memories)
-    for table in ("memories", "tasks", "learnings", "rules"):
+    for table in ("memories", "tasks", "learnings", "rules", "cron_jobs"):
         db.execute(f"DELETE FROM {table} WHERE agent = ? AND sender = ?", key)
     db.execute(f"DELETE FROM knowledge {_KNOWN}", _owner(key))
 

@@ -19,9 +19,13 @@ _IS_DROPPED = (
     "(runs.outcome = 'cancelled' AND outlives = 0 AND EXISTS"
     " (SELECT 1 FROM runs AS parents WHERE parents.id = runs.parent_id AND parents.outcome = 'cancelled'))"
 )
-IS_OWED = f"runs.status = 'ended' AND runs.parent_id <> '' AND deliveries.item_id IS NULL AND NOT {_IS_DROPPED}"
+# A background run that works for a conversation owes its result to that, like one that another run has spawned.
+_REPORTS = "(runs.parent_id <> '' OR (runs.kind = 'background' AND runs.root_agent <> ''))"
+IS_OWED = (
+    f"runs.status = 'ended' AND runs.kind <> 'turn' AND {_REPORTS} AND deliveries.item_id IS NULL AND NOT {_IS_DROPPED}"
+)
 _DELIVERY = (
-    "CASE WHEN runs.parent_id = '' OR deliveries.run_id = '' THEN 'none'"
+    f"CASE WHEN NOT {_REPORTS} OR deliveries.run_id = '' THEN 'none'"
     " WHEN deliveries.item_id IS NOT NULL THEN CASE WHEN EXISTS (SELECT 1 FROM runs AS reports"
     " WHERE reports.id = deliveries.run_id AND reports.author <> '' AND reports.user_seq = deliveries.seq)"
     " THEN 'sent' ELSE 'waited' END"
@@ -225,7 +229,8 @@ def list_owed(db: apsw.Connection, node: int) -> list[Run]:
     """Return ended runs whose results are owed, except those whose parents belong to another living node."""
     elsewhere = (
         "EXISTS (SELECT 1 FROM runs AS parents JOIN conversations AS held ON held.id = parents.conversation"
-        " JOIN nodes ON nodes.id = held.node WHERE parents.id = runs.parent_id AND held.node <> ?)"
+        " JOIN nodes ON nodes.id = held.node WHERE held.node <> ?"
+        " AND parents.id = CASE runs.parent_id WHEN '' THEN runs.id ELSE runs.parent_id END)"
     )
     return _read(db.execute(f"{_SELECT} WHERE {IS_OWED} AND NOT {elsewhere} ORDER BY number", (node,)))
 

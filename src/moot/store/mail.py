@@ -10,7 +10,7 @@ from moot.domain.goal import Goal, GoalState, MailTarget, make_goal_id, read_goa
 from moot.domain.mail import DeadMail, Mail
 from moot.domain.senders import RESERVED_SENDERS
 from moot.domain.token import Token
-from moot.store import mail_rows, rows
+from moot.store import mail_rows, rows, sent_bridges
 from moot.store.mail_rows import COLUMNS, FROM, IS_DEAD, IS_UNREAD, NEWEST
 from moot.store.notices import load_store_number
 from moot.store.sqlite import SqliteStore
@@ -77,8 +77,7 @@ class SqliteMail:
         return await self._store.write(lambda db: mail_rows.evict_all(db, key, now), "mail")
 
     async def list_correlated(self, correlation_id: str) -> list[Mail]:
-        rest = f"{FROM} WHERE correlation_id = ? AND correlation_id <> '' ORDER BY number"
-        return await self._store.read(lambda db: mail_rows.read(db, rest, correlation_id))
+        return await self._store.read(lambda db: _list_correlated(db, correlation_id))
 
     async def set_muted(self, agent: str, *, muted: bool, now: float) -> None:
         await self._store.write(
@@ -103,6 +102,11 @@ class SqliteMail:
 
     async def revive(self, mail_id: str, *, now: float) -> tuple[Mail, list[Mail]]:
         return await self._store.write(lambda db: _revive(db, mail_id, now), "mail")
+
+
+def _list_correlated(db: apsw.Connection, correlation_id: str) -> list[Mail]:
+    rest = f"{FROM} WHERE correlation_id = ? AND correlation_id <> '' ORDER BY number"
+    return mail_rows.read(db, rest, correlation_id) + sent_bridges.list_correlated(db, correlation_id)
 
 
 def _send(db: apsw.Connection, mails: Sequence[Mail], now: float) -> list[Mail]:

@@ -5,6 +5,8 @@ from functools import partial
 from moot.domain.ports.storage import Storage
 from moot.store import event_numbers
 from moot.store.asks import SqliteAsks
+from moot.store.cron_jobs import SqliteCron
+from moot.store.graph import SqliteGraph
 from moot.store.keys import SqliteKeys
 from moot.store.known_daemons import SqliteKnownDaemons
 from moot.store.learnings import SqliteLearnings
@@ -34,6 +36,8 @@ def build_storage(store: SqliteStore) -> Storage:
         steps=SqliteSteps(store),
         memories=SqliteMemories(store),
         tasks=SqliteTasks(store),
+        graph=SqliteGraph(store),
+        cron=SqliteCron(store),
         notes=SqliteNotes(store),
         outputs=SqliteOutputs(store),
         learnings=SqliteLearnings(store),

@@ -14,7 +14,7 @@ from moot.domain.ports.agent_data import Memories
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
-from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER, owner_of
+from moot.domain.senders import RUN_SENDERS, owner_of
 from moot.domain.text import clean
 
 _FOUND = 10
@@ -46,7 +46,7 @@ class Owner:
 
     def __call__(self, context: RunContext) -> ConversationKey:
         sender = context.key.sender
-        if sender.startswith((CHILD_SENDER, BACKGROUND_SENDER)) and self._lasting():
+        if sender.startswith(RUN_SENDERS) and self._lasting():
             sender = owner_of(context.asks_in.sender)
         return ConversationKey(context.speaker, sender)
 

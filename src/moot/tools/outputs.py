@@ -74,7 +74,8 @@ class StoreLongResult:
         )
         await self._outputs.keep(call.context.key, output, most=self._config().max_kept)
         shown, _ = shorten(content, budget, ref=output.ref)
-        return replace(result, content=shown)
+        # A mark that the daemon wrote may have lost its end.
+        return replace(result, content=shown, author="")
 
 
 class ToolOutputGet:

@@ -9,6 +9,7 @@ from moot.domain.errors import MootError
 from moot.domain.events import (
     AskClosed,
     AskOpened,
+    BridgeRefused,
     CommandEnded,
     CommandStarted,
     Compacted,
@@ -153,7 +154,7 @@ _Rare = (
     RunSpawned | RunQueued | RunWithdrawn | MessageSteered | ToolsStarted | ToolFinished | ToolExecuted | ToolsCompleted
     | AskOpened | AskClosed | RunBlocked | RunUnblocked | CommandStarted | CommandEnded | ModelRetrying
     | ModelPreparing | TextDiscarded | CompactionStarted | Compacted | ModeChanged
-    | MailSent | MailDelivered | MailRead | MailEvicted | MailDropped | UserMessageSent | PrivateText
+    | MailSent | MailDelivered | MailRead | MailEvicted | MailDropped | BridgeRefused | UserMessageSent | PrivateText
 )  # fmt: skip
 
 
@@ -223,6 +224,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.mail_evicted.CopyFrom(mail_info(mail))
         case MailDropped(mail, reason):
             out.mail_dropped.CopyFrom(mail_info(mail, reason))
+        case BridgeRefused(mail, reason):
+            out.bridge_refused.CopyFrom(mail_info(mail, reason))
         case UserMessageSent(sent):
             out.user_message.CopyFrom(user_message_info(sent))
         case PrivateText(content):
@@ -379,6 +382,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = _MAIL_KINDS[type(body)], first_line(mail)
         case MailDropped(mail, reason):
             out.kind, out.content = pb.MAIL_DROPPED, first_line(mail) or clean(reason)
+        case BridgeRefused(_, reason):
+            out.kind, out.content = pb.BRIDGE_REFUSED, clean(reason)
         case UserMessageSent(sent):
             out.kind, out.content = pb.USER_MESSAGE, clean(sent.content)
         case PrivateText(content):

@@ -211,8 +211,9 @@ class _Reader:
         if not waiting:
             return "a tool result without its call"
         call_id = waiting.pop(0)
-        # Only a notification has an author here: the text of a tool has none.
-        author = TASK_AUTHOR if _author(line, content) == TASK_AUTHOR else ""
+        # Only mail and notifications have an author here: the text of a tool has none.
+        author = _author(line, content)
+        author = author if author in (MAIL_AUTHOR, TASK_AUTHOR) else ""
         result = tool_result(call_id, content, is_error=line.get("is_error") is True, author=author)
         self._messages.append((replace(result, taint=_parse_taint(line)), at))
         return ""

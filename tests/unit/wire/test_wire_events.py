@@ -11,6 +11,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.events import (
     AskClosed,
     AskOpened,
+    BridgeRefused,
     CommandEnded,
     CommandStarted,
     Compacted,
@@ -299,6 +300,7 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
     ),
     (MailEvicted(MAIL), "mail_evicted", pb.StreamEvent(mail_evicted=MAIL_INFO), pb.MAIL_EVICTED),
     (MailDropped(MAIL, "why"), "mail_dropped", pb.StreamEvent(mail_dropped=DROPPED_INFO), pb.MAIL_DROPPED),
+    (BridgeRefused(MAIL, "why"), "bridge_refused", pb.StreamEvent(bridge_refused=DROPPED_INFO), pb.BRIDGE_REFUSED),
     (
         ModeChanged("plan", "owner"),
         "mode_changed",

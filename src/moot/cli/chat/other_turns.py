@@ -24,10 +24,16 @@ from moot.wire import moot_pb2 as pb
 
 _ASKS = (pb.ASK, pb.ASK_CLOSED, pb.APPROVAL, pb.APPROVAL_CLOSED)
 # What is shown of messages that arrive. A message that the agent sends is shown as a tool call.
-_MAIL = {pb.MAIL_DELIVERED: "mail_delivered", pb.MAIL_EVICTED: "mail_evicted", pb.MAIL_DROPPED: "mail_dropped"}
+_MAIL = {
+    pb.MAIL_DELIVERED: "mail_delivered",
+    pb.MAIL_EVICTED: "mail_evicted",
+    pb.MAIL_DROPPED: "mail_dropped",
+    pb.BRIDGE_REFUSED: "bridge_refused",
+}
 _MAIL_NOTES = {
     pb.MAIL_EVICTED: " (evicted unread; see `moot peers dead`)",
     pb.MAIL_DROPPED: " (refused; see `moot peers dead`)",
+    pb.BRIDGE_REFUSED: " (refused; see `moot peers dead`)",
 }
 _MAIL_KEPT = 128
 _QUEUE = (pb.QUEUED, pb.STARTED, pb.STEERED, pb.DONE)

@@ -17,7 +17,9 @@ from moot.wire import moot_pb2 as pb
 
 _ID_COLUMNS = 8
 _TEXT_COLUMNS = 60
-_MAIL_KINDS = frozenset({pb.MAIL_SENT, pb.MAIL_DELIVERED, pb.MAIL_READ, pb.MAIL_EVICTED, pb.MAIL_DROPPED})
+_MAIL_KINDS = frozenset(
+    {pb.MAIL_SENT, pb.MAIL_DELIVERED, pb.MAIL_READ, pb.MAIL_EVICTED, pb.MAIL_DROPPED, pb.BRIDGE_REFUSED}
+)
 
 
 @click.command()
@@ -144,7 +146,8 @@ def _render_mail(event: pb.AgentEventMsg) -> str:
     number = terminal.paint(str(event.seq), dim=True)
     names = f"{sanitize.name(mail.from_agent)} → {sanitize.name(mail.to_agent)}"
     text = sanitize.exact_line(mail.body, _TEXT_COLUMNS)
-    return f"{number}  {sanitize.line(event.timestamp)}  {kind}  {names}  {text}".rstrip()
+    reason = f"({sanitize.exact_line(mail.reason)})" if mail.reason else ""
+    return "  ".join(filter(None, (number, sanitize.line(event.timestamp), kind, names, text, reason)))
 
 
 @peers.command()

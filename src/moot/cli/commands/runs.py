@@ -22,7 +22,7 @@ from moot.cli.render.run_lines import describe_delivery, describe_state, describ
 from moot.cli.render.user_messages import list_sent_calls
 from moot.client.connection import Connection, Runnable
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.senders import BACKGROUND_SENDER, owner_of
+from moot.domain.senders import OWNED_SENDERS, owner_of
 from moot.wire import moot_pb2 as pb
 
 _RUNS = ("arun-", "run-")
@@ -98,7 +98,7 @@ def _render_used(info: pb.RunInfo) -> str:
 
 def _render_conversation(info: pb.RunInfo) -> str:
     """The conversation of a run; empty for background runs, whose names are generated."""
-    if not info.root_sender.startswith(BACKGROUND_SENDER):
+    if not info.root_sender.startswith(OWNED_SENDERS):
         return f"{info.root_agent} as {info.root_sender}"
     return f"{info.root_agent} as {owner_of(info.root_sender)} (in the background)"
 

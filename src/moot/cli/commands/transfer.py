@@ -147,6 +147,7 @@ _ALWAYS_TOLD = ("messages", "archives", "runs")
 _TOLD_WHERE_THERE = {
     "memories": ("memory", "memories"),
     "tasks": ("task", "tasks"),
+    "schedules": ("scheduled job", "scheduled jobs"),
     "notes": ("note", "notes"),
     "outputs": ("kept result", "kept results"),
     "lessons": ("lesson", "lessons"),

@@ -1,7 +1,7 @@
 """Renders which agent and run opened an ask. Pure."""
 
 from moot.cli.render import sanitize
-from moot.domain.senders import BACKGROUND_SENDER, owner_of
+from moot.domain.senders import OWNED_SENDERS, owner_of
 from moot.wire import moot_pb2 as pb
 
 # As much of an id as tells runs apart.
@@ -30,5 +30,5 @@ def render_asker(asked: Asking) -> list[str]:
 
 def render_conversation(info: pb.AskInfo) -> str:
     """The conversation in which the ask is shown; background runs have their own."""
-    beside = " in the background" if info.sender.startswith(BACKGROUND_SENDER) else ""
+    beside = " in the background" if info.sender.startswith(OWNED_SENDERS) else ""
     return f"{sanitize.name(info.agent)} as {sanitize.name(owner_of(info.sender))}{beside}"

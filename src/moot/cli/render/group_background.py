@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from moot.cli.render import numbers
-from moot.domain.senders import BACKGROUND_SENDER, owner_of
+from moot.domain.senders import OWNED_SENDERS, owner_of
 from moot.wire import moot_pb2 as pb
 
 _BESIDE = " (background)"
@@ -47,7 +47,7 @@ def group_usage(found: Iterable[pb.UsageInfo]) -> list[pb.UsageInfo]:
 
 
 def _group_key(sender: str) -> str:
-    return f"{owner_of(sender)}{_BESIDE}" if sender.startswith(BACKGROUND_SENDER) else sender
+    return f"{owner_of(sender)}{_BESIDE}" if sender.startswith(OWNED_SENDERS) else sender
 
 
 def _taint_reasons(taint: str) -> list[str]:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from moot.cli.program import hint
 from moot.cli.render import flow, run_lines, sanitize, terminal
-from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER, owner_of
+from moot.domain.senders import CHILD_SENDER, OWNED_SENDERS, owner_of
 from moot.wire import moot_pb2 as pb
 
 # The id prefix of background commands.
@@ -34,7 +34,7 @@ def render_command(info: pb.JobInfo) -> str:
 def render_owner(info: pb.JobInfo) -> str:
     """The agent and the conversation that started it."""
     agent, sender = sanitize.name(info.root_agent), sanitize.name(owner_of(info.root_sender))
-    beside = " &" if info.root_sender.startswith(BACKGROUND_SENDER) else ""
+    beside = " &" if info.root_sender.startswith(OWNED_SENDERS) else ""
     by = f"{sanitize.name(info.agent)}, for " if info.sender.startswith(CHILD_SENDER) else ""
     return f"{by}{agent} as {sender}{beside}"
 

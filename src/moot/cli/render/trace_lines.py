@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from moot.cli.render import numbers, sanitize, teammate_lines, terminal
-from moot.domain.senders import BACKGROUND_SENDER, owner_of
+from moot.domain.senders import OWNED_SENDERS, owner_of
 from moot.wire import moot_pb2 as pb
 
 _COLOURS = {"terminal_error": "red", "outcome": "green", "delegation": "cyan", "delegation_return": "cyan"}
@@ -125,7 +125,7 @@ def render_owner(info: pb.TraceInfo) -> str:
     """The agent and whom it works for, as in the list of runs."""
     if info.parent:
         return sanitize.name(info.agent)
-    beside = " &" if info.sender.startswith(BACKGROUND_SENDER) else ""
+    beside = " &" if info.sender.startswith(OWNED_SENDERS) else ""
     guest = f" (guest of {info.key_agent})" if info.agent != info.key_agent else ""
     return sanitize.line(f"{info.agent}{guest} as {owner_of(info.sender)}{beside}")
 

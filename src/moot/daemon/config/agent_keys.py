@@ -57,12 +57,20 @@ TRACE_KEYS = (
 )
 
 BACKGROUND_KEYS = (
-    Key("enabled", bool, "Let agents spawn teammates; unset follows `multiAgent`. `false` turns the runtime off.", ""),
+    Key(
+        "enabled",
+        bool,
+        "Let agents start teammates and background tasks; unset follows `multiAgent`. `false` turns both off.",
+        "",
+    ),
 )
+
+CRON_KEYS = (Key("enabled", bool, "Let scheduled jobs fire, and agents schedule them.", "true"),)
 
 SECTIONS = {
     "agent": AGENT_KEYS,
     "background": BACKGROUND_KEYS,
+    "cron": CRON_KEYS,
     "runLedger": RUN_LEDGER_KEYS,
     "agentMemory": AGENT_MEMORY_KEYS,
     "traces": TRACE_KEYS,

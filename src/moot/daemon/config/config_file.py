@@ -33,13 +33,14 @@ from moot.daemon.config.toml_lines import KeyPath, find_key_lines, find_line
 from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
 from moot.daemon.config.tool_keys import SECTIONS as HANDS_SECTIONS
 from moot.domain.agent import FileProblem
+from moot.domain.automation_config import BackgroundConfig, CronConfig
 from moot.domain.config import (
     AgentMemoryConfig,
-    BackgroundConfig,
     ChatConfig,
     CompactionConfig,
     Config,
     FilesConfig,
+    GraphConfig,
     InterceptorConfig,
     KnowledgeConfig,
     ListenConfig,
@@ -233,6 +234,7 @@ class ConfigReader:
             tools=self._read_tools(document),
             agent=read_agent_config(team["agent"], folder=self._path.parent),
             background=BackgroundConfig(**rename_fields(team["background"])),
+            cron=CronConfig(**rename_fields(team["cron"])),
             run_ledger=RunLedgerConfig(**rename_fields(team["runLedger"])),
             agent_memory=AgentMemoryConfig(**rename_fields(team["agentMemory"])),
             traces=TraceConfig(**team["traces"]),
@@ -283,6 +285,7 @@ class ConfigReader:
             memory=MemoryConfig(**sections["memory"]),
             outputs=OutputConfig(**sections["outputs"]),
             knowledge=KnowledgeConfig(**sections["knowledge"]),
+            graph=GraphConfig(**sections["graph"]),
             mcp=MappingProxyType(self._read_mcp(self._read_section(document, "mcp"))),
         )
 

@@ -32,7 +32,7 @@ from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.modes import Modes
 from moot.engine.probe import probe
-from moot.multiagent.abilities import adapt_agent, list_approved_tools, list_missing_abilities
+from moot.multiagent.abilities import adapt_agent, find_role_scope, list_approved_tools, list_missing_abilities
 from moot.multiagent.peers.other_daemons import OtherDaemons
 from moot.multiagent.team import Team
 from moot.wire import moot_pb2 as pb
@@ -323,7 +323,8 @@ class DaemonRequests:
 
     def _find_tools(self, agent: Agent) -> list[Tool]:
         """Return the tools that an agent has in its own conversations."""
-        scope = agent.scope & self._d.team.partition().root_scope(agent.name)
+        role = find_role_scope(agent.role, has_teammates=self._config.current.has_teammates)
+        scope = agent.scope & self._d.team.partition().root_scope(agent.name) & role
         return [tool for name, tool in self._d.toolset.registry.tools().items() if scope.allows(name)]
 
     def _tool_support(self, model: str) -> str:

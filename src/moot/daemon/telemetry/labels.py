@@ -2,7 +2,7 @@
 
 from moot.domain.events import EventSource
 from moot.domain.mail import Mail
-from moot.domain.senders import BACKGROUND_SENDER
+from moot.domain.senders import OWNED_SENDERS
 from moot.domain.text import clean
 
 
@@ -10,7 +10,7 @@ def describe_kind(source: EventSource) -> str:
     """Return what started a run: turn, guest, teammate or background."""
     if source.parent_id:
         return "teammate"
-    if source.key.sender.startswith(BACKGROUND_SENDER):
+    if source.key.sender.startswith(OWNED_SENDERS):
         return "background"
     return "guest" if source.speaker != source.key.agent else "turn"
 

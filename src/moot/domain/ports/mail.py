@@ -28,7 +28,7 @@ class MailStore(Protocol):
         ...
 
     async def list_correlated(self, correlation_id: str) -> list[Mail]:
-        """Return all mail with a correlation id, oldest first, read or not."""
+        """Return all mail with a correlation id, oldest first, read or not; then bridge messages to other stores."""
         ...
 
     async def count_unread(self) -> dict[ConversationKey, int]:

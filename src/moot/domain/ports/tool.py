@@ -153,6 +153,15 @@ class Renders(Protocol):
 
 
 @runtime_checkable
+class ExplainsRefusals(Protocol):
+    """A tool that itself says why a caller that does not have it may not call it."""
+
+    def explain_refusal(self, arguments: dict[str, Any], context: RunContext) -> ToolResult | None:
+        """Return the refusal, and do nothing else; None if it knows nothing against this caller."""
+        ...
+
+
+@runtime_checkable
 class Scripted(Protocol):
     """A tool whose calls run a script of its own; the gate classifies the script like a command."""
 

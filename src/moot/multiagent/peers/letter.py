@@ -35,6 +35,8 @@ class DeliveryReport(Struct, frozen=True, kw_only=True):
 
     delivered_to: tuple[str, ...] = ()
     unreachable_reasons: tuple[str, ...] = ()
+    # Goals of other daemons for which it waits in the outbox; the reasons name them as well.
+    queued_for: tuple[str, ...] = ()
 
 
 def make_mail_of(letter: Letter, goal_id: str, to_agent: str, now: float) -> Mail:
@@ -58,4 +60,5 @@ def join_reports(*reports: DeliveryReport) -> DeliveryReport:
     return DeliveryReport(
         delivered_to=tuple(goal_id for report in reports for goal_id in report.delivered_to),
         unreachable_reasons=tuple(reason for report in reports for reason in report.unreachable_reasons),
+        queued_for=tuple(goal_id for report in reports for goal_id in report.queued_for),
     )

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from moot.domain.agent import Agent
-from moot.domain.bridge import BridgeMessage
+from moot.domain.bridge import BridgeMessage, is_bridge
 from moot.domain.config import PeersConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, MootError, Unavailable
-from moot.domain.events import EventSource, MailDelivered, MailEvicted, MailSent
+from moot.domain.events import BridgeRefused, EventSource, MailDelivered, MailEvicted, MailSent
 from moot.domain.goal import Goal, MailTarget
 from moot.domain.mail import Mail, check_body, make_mail_id, parse_uuid
 from moot.domain.ports.clock import Clock
@@ -70,6 +70,15 @@ class MailSender:
 
     async def send(self, letter: Letter) -> DeliveryReport:
         """Send a message to every live goal of the agent, or of all agents. Raise BadRequest if it cannot be sent."""
+        try:
+            return await self._send(letter)
+        except BadRequest as error:
+            if is_bridge(letter.body):
+                refused = replace(make_mail_of(letter, letter.goal_id, letter.to, self._clock.now()), id="")
+                letter.emit(BridgeRefused(refused, error.message))
+            raise
+
+    async def _send(self, letter: Letter) -> DeliveryReport:
         _check(letter)
         bridge = read_bridge(letter.body, letter.correlation_id)
         if bridge is not None:
@@ -80,16 +89,14 @@ class MailSender:
         if letter.to == EVERYONE:
             return await self._broadcast(letter)
         sender, receiver = self._directory.find(letter.from_agent), self._directory.find(letter.to)
-        if receiver is None and bridge is not None:
-            return DeliveryReport(unreachable_reasons=(f"no agent_id `{letter.to}` of this daemon for {bridge.type}",))
         if receiver is None:
-            return await self._send_to_remote(letter, sender)
+            return await self._send_to_remote(letter, sender, bridge)
         if sender is not None and (refusal := explain_refusal(sender, receiver)):
             return DeliveryReport(unreachable_reasons=(refusal,))
         goals = await self._find_goals(letter, receiver)
         if not goals:
             return DeliveryReport(unreachable_reasons=(_no_goals(letter),))
-        await self._check_goals(letter, goals, bridge)
+        await self._check_goals(letter, [goal.id for goal in goals], bridge)
         return await self._deliver(letter, goals)
 
     async def _address(self, letter: Letter, bridge: BridgeMessage) -> Letter:
@@ -105,21 +112,30 @@ class MailSender:
             raise BadRequest(f"no such request {bridge.request_id} was sent to you", fix="Nothing was sent.")
         return replace(letter, goal_id=asked)
 
-    async def _check_goals(self, letter: Letter, goals: Sequence[MailTarget], bridge: BridgeMessage | None) -> None:
-        _check_count(letter, len(goals))
+    async def _check_goals(self, letter: Letter, goal_ids: Sequence[str], bridge: BridgeMessage | None) -> None:
+        _check_count(letter, len(goal_ids))
         if bridge is not None:
-            mail_id = make_mail_id(*letter.origin, goals[0].id)
-            await check_bridge(bridge, self._mail, from_goal=letter.from_goal, goals=goals, mail_id=mail_id)
+            mail_id = make_mail_id(*letter.origin, goal_ids[0])
+            await check_bridge(bridge, self._mail, from_goal=letter.from_goal, goal_ids=goal_ids, mail_id=mail_id)
 
-    async def _send_to_remote(self, letter: Letter, sender: Agent | None) -> DeliveryReport:
+    async def _find_sent(self, letter: Letter, bridge: BridgeMessage) -> tuple[str, ...]:
+        """Return the goal of another daemon that this call sent the message to before a crash, if it did."""
+        earlier = await self._mail.list_correlated(bridge.request_id)
+        return tuple(mail.goal_id for mail in earlier if mail.id == make_mail_id(*letter.origin, mail.goal_id))
+
+    async def _send_to_remote(
+        self, letter: Letter, sender: Agent | None, bridge: BridgeMessage | None
+    ) -> DeliveryReport:
         """Send to the agents of other daemons that have this address or name."""
+        if bridge is not None and (sent := await self._find_sent(letter, bridge)):
+            return DeliveryReport(delivered_to=sent)
         peers = self._directory.find_remote(letter.to) if await self.is_of_owner(letter.root) else []
         if self._remote is None or not peers:
             return DeliveryReport(unreachable_reasons=(f"unknown agent_id `{letter.to}`",))
         goals, reasons = self._remote.find_goals(letter, sender, peers)
         if not goals:
             return DeliveryReport(unreachable_reasons=tuple(reasons) or (_no_goals(letter),))
-        _check_count(letter, len(goals))
+        await self._check_goals(letter, [goal.goal_id for goal in goals], bridge)
         return join_reports(await self._remote.send(letter, goals), DeliveryReport(unreachable_reasons=tuple(reasons)))
 
     async def is_of_owner(self, root: ConversationKey) -> bool:

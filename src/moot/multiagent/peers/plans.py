@@ -8,19 +8,17 @@ import asyncio
 import logging
 
 from moot.domain.ask import Option, Question
-from moot.domain.bridge import BridgeMessage, is_plan_response, render_response
+from moot.domain.bridge import OWNER, BridgeMessage, is_plan_response, render_response
 from moot.domain.errors import MootError
-from moot.domain.mail import Mail, join_taint, make_mail_id, render_mail
+from moot.domain.mail import Mail, make_mail_id
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.tool import RunContext, ToolResult
 from moot.multiagent.peers.mail_sender import MailSender
-from moot.multiagent.peers.replies import Replies
+from moot.multiagent.peers.replies import Replies, show_mail
 
 logger = logging.getLogger(__name__)
 
-# The author of an answer that a person gave. No agent can have this name.
-OWNER = "@owner"
 _APPROVE, _REJECT = "Approve", "Reject"
 _NO_REASON = "The owner gave no reason."
 # How long a goal may take to answer if nobody can be asked here.
@@ -34,10 +32,10 @@ class PlanApprovals:
         self._replies = replies
         self._clock = clock
 
-    async def wait(self, request: BridgeMessage, goal_id: str, context: RunContext) -> ToolResult:
-        """Return the response to a plan, as mail that the run is shown."""
+    async def wait(self, request: BridgeMessage, to: str, goal_id: str, context: RunContext) -> ToolResult:
+        """Return the response to a plan that was sent to a goal of an agent, as mail that the run is shown."""
         async with asyncio.TaskGroup() as group:
-            asking = group.create_task(self._ask_owner(request, goal_id, context), name=f"plan {request.request_id}")
+            asking = group.create_task(self._ask_owner(request, to, context), name=f"plan {request.request_id}")
             with context.attending():
                 mails = await self._replies.wait(
                     context.key,
@@ -50,16 +48,12 @@ class PlanApprovals:
             asking.cancel()
         if not mails:
             return ToolResult(content="Nobody has answered the plan yet. The answer is shown to you when it comes.")
-        return ToolResult(
-            content=render_mail(mails), taint=join_taint(mails), delivers=tuple(mail.id for mail in mails)
-        )
+        return show_mail(mails)
 
-    async def _ask_owner(self, request: BridgeMessage, goal_id: str, context: RunContext) -> None:
+    async def _ask_owner(self, request: BridgeMessage, to: str, context: RunContext) -> None:
         """Ask the owner, and mail their answer to the goal that waits."""
-        found, _ = await self._mail.find_targets([goal_id])
-        other = "".join(f", which was sent to {goal.agent}" for goal in found.values())
         question = Question(
-            question=f"Approve the plan of {context.speaker}{other}?\n\n{request.plan}",
+            question=f"Approve the plan of {context.speaker}, which was sent to {to}?\n\n{request.plan}",
             header="Plan",
             options=(
                 Option(label=_APPROVE, description="it may go ahead"),
@@ -67,12 +61,12 @@ class PlanApprovals:
             ),
         )
         try:
-            await self._mail_answer(request, goal_id, context, (await context.ask([question])).strip())
+            await self._mail_answer(request, context, (await context.ask([question])).strip())
         except MootError as error:
             # Nobody can be asked, or nobody answered in time; the goal may still answer.
             logger.info("no answer of the owner to plan %s: %s", request.request_id, error.message)
 
-    async def _mail_answer(self, request: BridgeMessage, goal_id: str, context: RunContext, answer: str) -> None:
+    async def _mail_answer(self, request: BridgeMessage, context: RunContext, answer: str) -> None:
         own = await self._mail.find_goal_of(context.key)
         if own is None:
             return
@@ -82,9 +76,9 @@ class PlanApprovals:
             id=make_mail_id(context.run_id, context.call_id, f"owner/{own.id}"),
             goal_id=own.id,
             from_agent=OWNER,
-            from_goal=goal_id,
+            from_goal="",
             to_agent=context.speaker,
-            body=render_response(request.request_id, approved=approved, reason=reason),
+            body=render_response(request, approved=approved, reason=reason),
             sent_at=self._clock.now(),
             correlation_id=request.request_id,
         )

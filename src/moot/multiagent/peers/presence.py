@@ -24,6 +24,7 @@ from moot.domain.ports.store import Store
 from moot.domain.senders import is_reserved
 from moot.engine.bus import Bus
 from moot.engine.supervisor import Supervisor
+from moot.multiagent.peers.confirmations import Confirmations
 from moot.multiagent.peers.directory import find_principal
 from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.presence_record import (
@@ -53,6 +54,7 @@ class PresenceDependencies(Struct, frozen=True, kw_only=True):
     link: DaemonLink
     directory: RemoteDirectory
     relay: Relay
+    confirmations: Confirmations
     agents: Callable[[], Sequence[Agent]]
     mail: MailStore
     store: Store
@@ -78,6 +80,8 @@ class Presence:
         self._read_at: float | None = None
         # The latest records of daemons whose keys are being stored.
         self._pinning: dict[str, PresenceRecord] = {}
+        # When this daemon was last announced because of a record that does not name it, by the name of its daemon.
+        self._introduced: dict[str, float] = {}
         # When another daemon with the name of this one was last heard.
         self._conflict_at: float | None = None
 
@@ -166,14 +170,26 @@ class Presence:
         d = self._d
         is_new = d.directory.accept(record, d.clock.monotonic(), d.clock.now())
         if record.position is not None:
-            d.relay.note_received(record.store, record.position)
+            d.confirmations.note_received(record.store, record.position)
         known = d.directory.find_daemon(record.name)
         if is_new or (known is not None and known.store != record.store):
             d.supervisor.start(f"save daemon {record.name}", self._save(record))
         if is_new or record.knows.get(d.link.name) != d.link.identity.key:
             # It does not know this one, or not any more.
-            self._announce_now()
+            self._introduce_to(record.name)
         d.relay.wake()
+
+    def _introduce_to(self, name: str) -> None:
+        """Announce this daemon to one that does not know it; at once, but not again before that could store it.
+
+        Otherwise three daemons that each know only the next one would answer each other without a pause.
+        """
+        now = self._d.clock.monotonic()
+        if now - self._introduced.get(name, -_PAUSE_SECONDS) < _PAUSE_SECONDS:
+            self.announce_soon()
+        else:
+            self._introduced[name] = now
+            self._announce_now()
 
     def _refuse_store(self, record: PresenceRecord, holder: str) -> None:
         if self._d.directory.refuse_store(record.name, holder):

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from moot.domain.agent import Agent
+from moot.domain.bridge import is_bridge
 from moot.domain.conversation import ConversationKey
-from moot.domain.events import EventSource, MailDelivered, MailDropped, MailEvicted
+from moot.domain.events import BridgeRefused, EventSource, MailDelivered, MailDropped, MailEvicted
 from moot.domain.goal import GoalKind, MailTarget
 from moot.domain.inbox_message import NoticeState, read_subject
 from moot.domain.mail import Mail
@@ -28,6 +29,7 @@ from moot.engine.mailboxes import Mailboxes
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
 from moot.multiagent.peers.arrivals import Message, Rejection, check_mail, check_returned, give_back, read_arrival
+from moot.multiagent.peers.bridge import find_arrival_flaw, find_refusal
 from moot.multiagent.peers.directory import find_principal
 from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.presence import Presence
@@ -95,6 +97,7 @@ class Receiver:
         for arrival in arrivals:
             try:
                 message = self._read(arrival, goals, tokens)
+                await self._check_bridge(message, mails)
             except Rejection as rejection:
                 self.dropped[rejection.kind] += 1
                 if (back := give_back(rejection)) is not None:
@@ -103,7 +106,10 @@ class Receiver:
                     self._report_dropped(arrival, rejection, announced)
             else:
                 mails += [message.mail] if message.mail is not None else []
-                returned += [message.returned] if message.returned is not None else []
+                if message.returned is not None:
+                    returned.append(message.returned)
+                    refusal = await find_refusal(message.returned, d.mail, d.clock.now())
+                    mails += [refusal] if refusal is not None else []
         receipt = Receipt(position=position, mails=mails, refused=refused, returned=returned)
         result = await d.outbox.receive(receipt, now=d.clock.now())
         d.directory.position = position
@@ -129,6 +135,14 @@ class Receiver:
             logger.exception("a message on %.128r could not be read", arrival.parcel.subject)
             raise Rejection("error", "it could not be read") from error
         return message
+
+    async def _check_bridge(self, message: Message, accepted: Sequence[Mail]) -> None:
+        """Raise Rejection for a shutdown or plan message that is malformed, late, or from the wrong sender."""
+        if message.mail is not None:
+            is_verified = message.daemon is not None
+            flaw = await find_arrival_flaw(message.mail, self._d.mail, accepted, is_verified=is_verified)
+            if flaw:
+                raise Rejection("bridge", flaw, message.mail)
 
     def _report_dropped(self, arrival: Arrival, rejection: Rejection, goals: Mapping[str, MailTarget]) -> None:
         """Tell subscribers of a message that nobody is given. Its text is left out."""
@@ -159,9 +173,9 @@ class Receiver:
         for mail in result.evicted:
             d.bus.publish(make_source(goals.get(mail.goal_id)), MailEvicted(mail))
         for each in result.refused:
-            d.bus.publish(make_source(goals.get(each.mail.goal_id)), MailDropped(each.mail, each.reason))
+            d.bus.publish(make_source(goals.get(each.mail.goal_id)), _make_event(each))
         await self._announce_returned(result.returned)
-        await self._evict_from_ended({goals[mail.goal_id] for mail in result.stored})
+        await self._evict_from_ended([goals[goal_id] for goal_id in {mail.goal_id for mail in result.stored}])
         if result.evicted or result.refused:
             # There are notices to be sent.
             d.relay.wake()
@@ -172,11 +186,9 @@ class Receiver:
             return
         senders, _ = await self._d.mail.find_targets([each.mail.from_goal for each in returned])
         for each in returned:
-            is_evicted = each.state is NoticeState.EVICTED
-            body = MailEvicted(each.mail) if is_evicted else MailDropped(each.mail, each.reason)
-            self._d.bus.publish(make_source(senders.get(each.mail.from_goal)), body)
+            self._d.bus.publish(make_source(senders.get(each.mail.from_goal)), _make_event(each))
 
-    async def _evict_from_ended(self, goals: set[MailTarget]) -> None:
+    async def _evict_from_ended(self, goals: Sequence[MailTarget]) -> None:
         """Give back mail for runs that ended while it was being stored."""
         d = self._d
         ending = [goal.id for goal in goals if goal.kind is not GoalKind.INTERACTIVE]
@@ -191,6 +203,13 @@ class Receiver:
 def _list_goal_ids(arrivals: Sequence[Arrival]) -> list[str]:
     subjects = (read_subject(arrival.parcel.subject) for arrival in arrivals)
     return list(dict.fromkeys(subject[1] for subject in subjects if subject is not None))
+
+
+def _make_event(returned: ReturnedMail) -> MailEvicted | BridgeRefused | MailDropped:
+    if returned.state is NoticeState.EVICTED:
+        return MailEvicted(returned.mail)
+    kind = BridgeRefused if is_bridge(returned.mail.body) else MailDropped
+    return kind(returned.mail, returned.reason)
 
 
 def make_source(goal: MailTarget | None) -> EventSource:

@@ -1,13 +1,14 @@
-"""Replies: waits for mail with a given correlation id in one conversation. Used by wait_for_peer and plans.py."""
+"""Replies: waits for mail with a given correlation id in one conversation. Used by tools.py and plans.py."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import Event
-from moot.domain.mail import Mail
+from moot.domain.mail import MAIL_AUTHOR, Mail, join_taint, render_mail
 from moot.domain.ports.clock import Clock
+from moot.domain.ports.tool import ToolResult
 from moot.engine.mailboxes import Mailboxes
 
 
@@ -49,3 +50,13 @@ class Replies:
             self._waiting[key].remove(arrived)
             if not self._waiting[key]:
                 del self._waiting[key]
+
+
+def show_mail(mails: Sequence[Mail]) -> ToolResult:
+    """Return the result of a call that shows these messages, as they are shown at the beginning of a turn."""
+    return ToolResult(
+        content=render_mail(mails),
+        taint=join_taint(mails),
+        delivers=tuple(mail.id for mail in mails),
+        author=MAIL_AUTHOR,
+    )

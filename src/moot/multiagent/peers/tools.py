@@ -3,12 +3,11 @@
 from typing import Any
 
 import msgspec
-from msgspec import to_builtins
 
 from moot.domain.bridge import BridgeType, parse_bridge
 from moot.domain.errors import BadRequest
 from moot.domain.events import MailRead
-from moot.domain.mail import MAIL_AUTHOR, MAX_BODY_BYTES, join_taint, parse_uuid, render_mail
+from moot.domain.mail import MAIL_AUTHOR, MAX_BODY_BYTES, parse_uuid
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.store import Store
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
@@ -18,7 +17,7 @@ from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.letter import Letter
 from moot.multiagent.peers.mail_sender import MailSender
 from moot.multiagent.peers.plans import PlanApprovals
-from moot.multiagent.peers.replies import Replies
+from moot.multiagent.peers.replies import Replies, show_mail
 
 _LONGEST_WAIT = 3600
 _DEFAULT_WAIT = 120
@@ -124,12 +123,19 @@ class SendToPeer:
                 emit=context.emit,
             )
         )
-        bridge = parse_bridge(str(arguments["message"])) if report.delivered_to else None
+        # What waits in the outbox is as good as sent: it is not forgotten, whatever happens.
+        is_sent = bool(report.delivered_to or report.queued_for)
+        to = str(arguments["to"]).strip()
+        bridge = parse_bridge(str(arguments["message"])) if is_sent else None
         if bridge is not None and bridge.type is BridgeType.PLAN_REQUEST:
-            return await self._plans.wait(bridge, report.delivered_to[0], context)
+            return await self._plans.wait(bridge, to, (*report.delivered_to, *report.queued_for)[0], context)
         is_stopped = bridge is not None and bridge.type is BridgeType.SHUTDOWN_RESPONSE and bridge.approved
-        content = to_builtins(report) | ({"stopped_for": str(arguments["to"]).strip()} if is_stopped else {})
-        return ToolResult(content=msgspec.json.encode(content).decode(), is_error=not report.delivered_to)
+        content = {
+            "delivered_to": report.delivered_to,
+            "unreachable_reasons": report.unreachable_reasons,
+            **({"stopped_for": to} if is_stopped else {}),
+        }
+        return ToolResult(content=msgspec.json.encode(content).decode(), is_error=not is_sent)
 
     async def _trace_cause(self, run_id: str) -> tuple[str, int]:
         """Return the thread of a run and how many mails in a row led to it; a run of a person begins a thread."""
@@ -178,6 +184,4 @@ class WaitForPeer:
             context.emit(MailRead(mail))
         if not mails:
             return ToolResult(content=f"No answer came within {seconds} seconds.", waited=True)
-        return ToolResult(
-            content=render_mail(mails), taint=join_taint(mails), delivers=tuple(mail.id for mail in mails)
-        )
+        return show_mail(mails)

@@ -52,7 +52,7 @@ class Deliveries:
             holder = self._find_holder(run) if run.parent_id else ""
             if holder:
                 self._live.keep_result(run, holder)
-            elif run.parent_id:
+            elif run.reports:
                 left.append(run)
         self._enqueue_reports(left)
 
@@ -115,7 +115,8 @@ class Deliveries:
             taint=text.taint,
             cwd=turn.request.cwd if turn is not None else "",
             search_path=turn.request.search_path if turn is not None else "",
-            # The report belongs to the tree of runs of the original turn and uses its budget.
-            root_id=batch[0].root_id,
+            # The report belongs to the tree of runs of the original turn and uses its budget. That of a background run,
+            # which may have used up its own, is a turn of its own.
+            root_id=batch[0].root_id if batch[0].parent_id else "",
             delivers=tuple(run.id for run in batch),
         )

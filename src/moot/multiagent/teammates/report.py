@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from moot.domain.run import Outcome, Run
+from moot.domain.run import Outcome, Run, RunKind
 from moot.domain.run_view import RunView
 from moot.domain.task_notification import TaskNotification, TaskStatus, render_notifications, summarize
 from moot.multiagent.teammates.delegation import MOST_FAILURES
@@ -42,7 +42,7 @@ def view(seen: RunView, *, timed_out: bool = False, streak: int = 0) -> dict[str
 
 def hint(run: Run, *, streak: int = 0) -> str:
     """Return advice about a run that failed; `streak` is the number of consecutive failures."""
-    if run.end is None or run.end.outcome is Outcome.COMPLETED:
+    if run.end is None or run.end.outcome is Outcome.COMPLETED or run.kind is RunKind.BACKGROUND:
         return ""
     if run.end.outcome is Outcome.ESCALATED:
         return f"{run.agent} says that this is not its task. Choose another teammate, or answer with what you have."
@@ -76,7 +76,8 @@ def render_reports(seen: Sequence[RunView]) -> str:
 def render_report(run: Run, *, among: int = 1) -> str:
     """Return the report of an ended run for a parent that did not wait; `among` reports share one message's size."""
     assert run.end is not None
-    head = f"{run.agent} ({run.id}) has ended: {run.end.outcome}."
+    label = f"{run.spawn.reason}: " if run.kind is RunKind.BACKGROUND and run.spawn.reason else ""
+    head = f"{label}{run.agent} ({run.id}) has ended: {run.end.outcome}."
     content, most = run.end.content, _LONGEST_RESULT // among
     text = _HEAD.sub("> ", content[:most]) or run.end.error
     cut = len(content) - most

@@ -4,6 +4,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.approval import digest
+from moot.domain.ask import Asker
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict
 from moot.domain.events import EventSource, RunSpawned
@@ -32,6 +33,9 @@ class SpawnRequest(Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     # The client's PATH, of a background start; a teammate has that of its parent.
     search_path: str = ""
+    # The conversation that a background run works for, and the sources of untrusted text in its instruction.
+    root: ConversationKey | None = None
+    taint: frozenset[str] = frozenset()
 
 
 def build_spawned_run(
@@ -98,7 +102,7 @@ def build_continued_run(  # noqa: PLR0913 - what one message for a worker consis
 def background_run(
     asked: SpawnRequest, *, run_id: str, owner: str, cwd: str, now: float, client_message_id: str = ""
 ) -> Run:
-    """Return the run of a background start by a person."""
+    """Return the run of a background start by a person, or by an agent for the conversation `asked.root`."""
     return Run(
         request=RunRequest(
             id=run_id,
@@ -108,6 +112,8 @@ def background_run(
             cwd=cwd,
             search_path=asked.search_path,
             limits=asked.limits,
+            root=asked.root,
+            taint=asked.taint,
         ),
         status=RunStatus.QUEUED,
         created_at=now,
@@ -135,10 +141,15 @@ def request_for(run: Run, partition: Partition) -> RunRequest:
     return replace(
         run.request,
         scope=NO_TOOLS if run.spawn.allowed_tools == () else scope,
-        asker=run.asker if is_teammate else None,
+        asker=_find_asker(run),
         chain=run.spawn.chain,
-        is_first=run.status is RunStatus.QUEUED and run.worker_id == run.id,
+        is_first=run.is_first,
     )
+
+
+def _find_asker(run: Run) -> Asker | None:
+    """Return the asker of a run whose questions are shown in another conversation than its own."""
+    return run.asker if run.kind is RunKind.TEAMMATE or run.request.root is not None else None
 
 
 def build_spawned_event(run: Run) -> RunSpawned:
@@ -154,7 +165,7 @@ def source_of_run(run: Run) -> EventSource:
         run_id=run.id,
         parent_id=run.parent_id,
         root_id=run.root_id,
-        asker=run.asker if run.kind is RunKind.TEAMMATE else None,
+        asker=_find_asker(run),
     )
 
 

@@ -79,12 +79,7 @@ class Teammates:
         parent_seq = history.last_said_seq() if history is not None else 0
         return await self.keep(
             build_spawned_run(
-                context,
-                asked,
-                run_id=self.new_id(),
-                chain=chain,
-                parent_seq=parent_seq,
-                now=self._d.clock.now(),
+                context, asked, run_id=self.new_id(), chain=chain, parent_seq=parent_seq, now=self._d.clock.now()
             )
         )
 
@@ -281,6 +276,10 @@ class Teammates:
                 self._d.supervisor.start(f"take back {run.id}", ended)
             raise
         reach("teammate.spawned")
+        return self.adopt(kept)
+
+    def adopt(self, kept: Run) -> RunView:
+        """Take up a run that was stored as queued."""
         if kept.id in self._live:
             return self._live[kept.id].view
         if kept.end is not None:

@@ -62,18 +62,24 @@ class SendMessageToWorker:
     def line(self, arguments: dict[str, Any]) -> str:
         return f"{str(arguments.get('worker_id') or 'worker')[:64]}: {str(arguments.get('message', ''))[:200]}"
 
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+    def explain_refusal(self, arguments: dict[str, Any], context: RunContext) -> ToolResult | None:
+        """Return why this caller may not call it; None if nothing is known against it yet."""
         if not self._is_coordinator(context.speaker) or any(map(self._is_coordinator, context.chain)):
             return _refuse(ResultKind.ROLE_REFUSED, f"only a coordinator can call {CONTINUE}")
         for name in ("worker_id", "message"):
             if not isinstance(arguments.get(name), str) or not arguments[name].strip():
                 return _refuse(ResultKind.WIRE, f"{CONTINUE} requires `{name}` (non-empty string)")
-        worker_id, message = arguments["worker_id"].strip(), clean(arguments["message"])
-        size = len(message.encode())
+        size = len(clean(arguments["message"]).encode())
         if size > MAX_MESSAGE_BYTES:
             return _refuse(ResultKind.MESSAGE_TOO_LARGE, f"`message` is {size} bytes, max {MAX_MESSAGE_BYTES}")
         if context.key.agent != context.speaker:
             return _refuse(ResultKind.BINDING_UNRESOLVED, "this conversation belongs to another agent")
+        return None
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        if (refusal := self.explain_refusal(arguments, context)) is not None:
+            return refusal
+        worker_id, message = arguments["worker_id"].strip(), clean(arguments["message"])
         first = await self._workers.find(context, worker_id)
         if first is None:
             return _refuse(ResultKind.UNKNOWN_WORKER, f"no worker `{clean(worker_id)}` registered for this binding")
@@ -81,7 +87,7 @@ class SendMessageToWorker:
         if continued is None:
             text = f"worker `{first.id}` is still running; you are notified when it ends"
             return _refuse(ResultKind.WORKER_STILL_RUNNING, text)
-        return await self._tell(continued, size)
+        return await self._tell(continued, len(message.encode()))
 
     async def _tell(self, continued: Continuation, size: int) -> ToolResult:
         prior = continued.prior

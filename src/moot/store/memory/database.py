@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from moot.domain.approval import Rule
 from moot.domain.ask import Ask
 from moot.domain.conversation import Archive, Conversation, ConversationKey, StoppedTurn
+from moot.domain.cron_job import CronJob, Firing
 from moot.domain.digest import Visit
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.learning import Knowledge
@@ -29,6 +30,7 @@ from moot.domain.task import Task
 from moot.domain.token import Token
 from moot.domain.trace import TraceNote
 from moot.domain.usage import RunUsage, UsageRow
+from moot.store.memory.graph_tables import GraphEntityRow, GraphFactRow, GraphPropertyRow, GraphTermRow
 from moot.store.memory.tables import Journal, Table
 
 T = TypeVar("T")
@@ -236,6 +238,9 @@ class Database:
             journal, conversation=lambda row: row.conversation, thread=lambda row: row.mail.thread
         )
         self.outbox: Table[str, OutboxRow] = Table(journal, conversation=lambda row: row.conversation)
+        self.sent_bridges: Table[str, Mail] = Table(
+            journal, correlation=lambda mail: mail.correlation_id, sender=lambda mail: mail.from_goal
+        )
         self.inbox_position: Table[int, Position] = Table(journal)
         self.known_daemons: Table[str, KnownDaemon] = Table(journal)
         self.muted_agents: Table[str, float] = Table(journal)
@@ -254,10 +259,28 @@ class Database:
         self.parts: Table[bytes, Part] = Table(journal)
         self.memories: Table[tuple[ConversationKey, str], OwnedRow] = Table(journal, owner=lambda row: row.owner)
         self.tasks: Table[str, TaskRow] = Table(journal, owner=lambda row: row.owner)
+        self.cron_jobs: Table[str, CronJob] = Table(
+            journal, owner=lambda row: row.owner, name=lambda row: (row.owner, row.name)
+        )
+        # By job and instant.
+        self.cron_firings: Table[tuple[str, float], Firing] = Table(
+            journal, job=lambda row: row.job_id, run=lambda row: row.run_id or None
+        )
         self.notes: Table[int, NoteRow] = Table(journal, conversation=lambda row: row.conversation)
         self.outputs: Table[str, OutputRow] = Table(journal, conversation=lambda row: row.conversation)
         self.learnings: Table[tuple[str, str], LearningRow] = Table(journal, owner=lambda row: row.owner)
         self.knowledge: Table[tuple[str, int], KnowledgeRow] = Table(journal, key=lambda row: row.item.key)
+        self.graph_terms: Table[int, GraphTermRow] = Table(journal, owner=lambda row: row.owner)
+        self.graph_entities: Table[int, GraphEntityRow] = Table(
+            journal,
+            owner=lambda row: row.owner,
+            id=lambda row: (row.owner, row.entity.id),
+            root=lambda row: row.entity.root,
+        )
+        self.graph_properties: Table[tuple[int, str], GraphPropertyRow] = Table(journal, entity=lambda row: row.entity)
+        self.graph_facts: Table[int, GraphFactRow] = Table(
+            journal, owner=lambda row: row.owner, subject=lambda row: row.subject, target=lambda row: row.target
+        )
         self.mcp_decisions: Table[tuple[str, str, str], TextDecision] = Table(journal)
         self.tokens: Table[str, TokenRow] = Table(journal, name=lambda row: row.token.name)
         # By name and owner.

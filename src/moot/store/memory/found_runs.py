@@ -83,13 +83,18 @@ def _list_granted_tools(db: Database, row: RunRow) -> tuple[str, ...]:
 
 def delivery_of(db: Database, row: RunRow) -> Delivery:
     delivered = db.deliveries.get(row.id)
-    if not row.parent_id or (delivered is not None and not delivered.run_id):
+    if not _reports(row) or (delivered is not None and not delivered.run_id):
         return Delivery.NONE
     if delivered is not None:
         report = db.runs.get(delivered.run_id)
         is_report = report is not None and report.request.author and report.user_seq == delivered.seq
         return Delivery.SENT if is_report else Delivery.WAITED
     return Delivery.NONE if _is_dropped(db, row) else Delivery.OWED
+
+
+def _reports(row: RunRow) -> bool:
+    """Return whether the result belongs to another run, or to the conversation that a background run works for."""
+    return bool(row.parent_id) or (row.spawn.kind is RunKind.BACKGROUND and row.request.root is not None)
 
 
 def _is_dropped(db: Database, row: RunRow) -> bool:
@@ -170,7 +175,7 @@ def list_live(db: Database) -> list[OwnedRun]:
 
 def list_owed(db: Database) -> list[Run]:
     """Return ended runs whose results are owed, except those whose parents belong to another living node."""
-    return read_all(db, [row for row in db.runs if is_owed(db, row) and not _is_elsewhere(db, row.parent_id)])
+    return read_all(db, [row for row in db.runs if is_owed(db, row) and not _is_elsewhere(db, row.parent_id or row.id)])
 
 
 def list_still_owed(db: Database, run_ids: Sequence[str]) -> list[Run]:

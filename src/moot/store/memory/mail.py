@@ -34,7 +34,8 @@ class MemoryMail:
     async def list_correlated(self, correlation_id: str) -> list[Mail]:
         def find(db: Database) -> list[Mail]:
             rows = [row for row in db.mail if correlation_id and row.mail.correlation_id == correlation_id]
-            return [row.mail for row in sorted(rows, key=lambda row: row.number)]
+            received = [row.mail for row in sorted(rows, key=lambda row: row.number)]
+            return received + sorted(db.sent_bridges.find("correlation", correlation_id), key=lambda mail: mail.id)
 
         return await self._read(find)
 

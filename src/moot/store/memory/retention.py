@@ -7,6 +7,7 @@ from msgspec.structs import fields, replace
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.deletion import DeletionCounts
+from moot.domain.goal import make_goal_id
 from moot.domain.inbox_message import NoticeState
 from moot.domain.learning import result_key
 from moot.domain.run import Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
@@ -15,6 +16,7 @@ from moot.domain.step_record import Part
 from moot.domain.trace import is_failure
 from moot.domain.usage import Usage, UsageRow
 from moot.store.memory import found_runs, nodes, notices
+from moot.store.memory.cron_jobs import remove_job
 from moot.store.memory.database import Database, KnowledgeRow, PastRunRow, RunRow
 from moot.store.memory.mail import list_unread
 from moot.store.memory.transactions import Transactions
@@ -36,8 +38,13 @@ def count_deletion(db: Database, key: ConversationKey) -> DeletionCounts:
 
 def _list_teammate_conversations(db: Database, key: ConversationKey) -> list[ConversationKey]:
     """Return the conversations of ended runs that were spawned for this one."""
-    found = [row for row in db.runs.find("root_conversation", key) if row.is_ended]
+    found = [row for row in db.runs.find("root_conversation", key) if row.is_ended and not _has_live_run(db, row)]
     return list({db.conversations[row.conversation].key: None for row in found})
+
+
+def _has_live_run(db: Database, row: RunRow) -> bool:
+    """Return whether another run goes on in the conversation of a run."""
+    return any(not each.is_ended for each in db.runs.find("conversation", row.conversation))
 
 
 def _count(db: Database, key: ConversationKey) -> DeletionCounts:
@@ -48,6 +55,7 @@ def _count(db: Database, key: ConversationKey) -> DeletionCounts:
         runs=db.runs.count("conversation", row.id),
         memories=db.memories.count("owner", key),
         tasks=db.tasks.count("owner", key),
+        schedules=db.cron_jobs.count("owner", key),
         notes=db.notes.count("conversation", row.id),
         outputs=db.outputs.count("conversation", row.id),
         lessons=db.learnings.count("owner", key) + len(_list_knowledge(db, key)),
@@ -91,13 +99,19 @@ def _remove(db: Database, key: ConversationKey) -> None:
     _remove_mail(db, row.id)
     for table in (db.asks, db.past_attempts, db.notes, db.outputs):
         table.remove_all("conversation", row.id)
+    _remove_of_pair(db, key)
+    db.conversations.remove(row.id)
+
+
+def _remove_of_pair(db: Database, key: ConversationKey) -> None:
     for owned in (db.memories, db.tasks, db.learnings):
         owned.remove_all("owner", key)
+    for job in db.cron_jobs.find("owner", key):
+        remove_job(db, job.id)
     for known in _list_knowledge(db, key):
         db.knowledge.remove((known.item.key, known.version))
     for number in _rules(db, key):
         db.rules.remove(number)
-    db.conversations.remove(row.id)
 
 
 def _remove_mail(db: Database, conversation: int) -> None:
@@ -110,6 +124,7 @@ def _remove_mail(db: Database, conversation: int) -> None:
     for row in db.mail.find("conversation", conversation):
         db.deliveries.remove(row.mail.id)
     db.mail.remove_all("conversation", conversation)
+    db.sent_bridges.remove_all("sender", make_goal_id(db.identity, conversation))
 
 
 def _remove_run(db: Database, run: RunRow) -> None:
@@ -117,6 +132,7 @@ def _remove_run(db: Database, run: RunRow) -> None:
     for table in (db.asks, db.past_attempts, db.trace_notes, db.steps):
         table.remove_all("run", run.id)
     db.past_runs.remove_all("parent", run.id)
+    db.cron_firings.remove_all("run", run.id)
     db.deliveries.remove(run.id)
     db.runs.remove(run.id)
 

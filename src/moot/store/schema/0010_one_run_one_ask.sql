@@ -451,16 +451,27 @@ CREATE TABLE outbox (
     goal_id      TEXT    NOT NULL,
     store        INTEGER NOT NULL,
     conversation INTEGER NOT NULL,
-    content      TEXT    NOT NULL,
     notice       TEXT    NOT NULL DEFAULT '',
     reason       TEXT    NOT NULL DEFAULT '',
     stream       TEXT    NOT NULL DEFAULT '',
     sequence     INTEGER NOT NULL DEFAULT 0,
-    failed_at    REAL    NOT NULL DEFAULT 0
+    failed_at    REAL    NOT NULL DEFAULT 0,
+    -- Last, so that the others are read without it: it may be long.
+    content      TEXT    NOT NULL
 ) STRICT;
-CREATE INDEX outbox_of_store ON outbox (store, stream, sequence) WHERE failed_at = 0;
-CREATE INDEX outbox_waiting ON outbox (number) WHERE failed_at = 0 AND notice = '';
+-- Most items are received and deleted before their place in the stream is stored.
+CREATE INDEX outbox_of_store ON outbox (store, stream, sequence) WHERE failed_at = 0 AND stream <> '';
 CREATE INDEX outbox_failed ON outbox (failed_at) WHERE failed_at > 0;
+-- Bridge messages to goals of other stores: responses must match them when the outbox has them no longer. `content` is the
+-- mail, `conversation` that of its sender.
+CREATE TABLE sent_bridges (
+    id             TEXT    NOT NULL PRIMARY KEY,
+    conversation   INTEGER NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+    correlation_id TEXT    NOT NULL,
+    content        TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sent_bridges_by_correlation ON sent_bridges (correlation_id);
+CREATE INDEX sent_bridges_of_conversation ON sent_bridges (conversation);
 -- How far this store has received what the broker keeps for it.
 CREATE TABLE inbox_position (
     id       INTEGER PRIMARY KEY CHECK (id = 1),
@@ -476,3 +487,104 @@ CREATE TABLE known_daemons (
     last_seen  REAL    NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX conversations_of_agent ON conversations (agent, updated_at);
+
+-- The knowledge graph. Each owner, which is a sender, has its own.
+-- Types and predicates: a row for each change; the newest one with a name is its current state.
+CREATE TABLE graph_terms (
+    number       INTEGER PRIMARY KEY AUTOINCREMENT,
+    owner        TEXT    NOT NULL,
+    kind         TEXT    NOT NULL,
+    name         TEXT    NOT NULL,
+    status       TEXT    NOT NULL,
+    is_exclusive INTEGER NOT NULL,
+    reason       TEXT    NOT NULL,
+    changed_at   REAL    NOT NULL,
+    taint        TEXT    NOT NULL
+) STRICT;
+CREATE INDEX graph_terms_by_name ON graph_terms (owner, kind, name, number);
+-- `parent` is the entity that this one was merged into, 0 for none; `root` the last of that chain, at first itself.
+CREATE TABLE graph_entities (
+    number       INTEGER PRIMARY KEY AUTOINCREMENT,
+    owner        TEXT    NOT NULL,
+    id           TEXT    NOT NULL,
+    type         TEXT    NOT NULL,
+    root         INTEGER NOT NULL,
+    parent       INTEGER NOT NULL DEFAULT 0,
+    merge_reason TEXT    NOT NULL DEFAULT '',
+    merge_taint  TEXT    NOT NULL DEFAULT '',
+    created_at   REAL    NOT NULL,
+    taint        TEXT    NOT NULL,
+    UNIQUE (owner, id)
+) STRICT;
+CREATE INDEX graph_entities_of_root ON graph_entities (root);
+CREATE INDEX graph_entities_of_type ON graph_entities (owner, type);
+CREATE TABLE graph_properties (
+    entity INTEGER NOT NULL REFERENCES graph_entities (number) ON DELETE CASCADE,
+    name   TEXT    NOT NULL,
+    value  TEXT    NOT NULL,
+    taint  TEXT    NOT NULL,
+    PRIMARY KEY (entity, name)
+) STRICT, WITHOUT ROWID;
+-- Subject and object are the entities that the fact was asserted with, before any merge. A fact without `valid_from` or
+-- `valid_to` is true without a beginning or an end; `retracted_at` is 0 unless it was retracted.
+CREATE TABLE graph_facts (
+    number       INTEGER PRIMARY KEY AUTOINCREMENT,
+    owner        TEXT    NOT NULL,
+    subject      INTEGER NOT NULL REFERENCES graph_entities (number) ON DELETE CASCADE,
+    predicate    TEXT    NOT NULL,
+    object       INTEGER NOT NULL REFERENCES graph_entities (number) ON DELETE CASCADE,
+    confidence   REAL    NOT NULL,
+    source       TEXT    NOT NULL,
+    valid_from   REAL,
+    valid_to     REAL,
+    recorded_at  REAL    NOT NULL,
+    retracted_at REAL    NOT NULL DEFAULT 0,
+    is_wrong     INTEGER NOT NULL DEFAULT 0,
+    reason       TEXT    NOT NULL DEFAULT '',
+    run_id       TEXT    NOT NULL,
+    taint        TEXT    NOT NULL
+) STRICT;
+CREATE INDEX graph_facts_of_subject ON graph_facts (subject, predicate);
+CREATE INDEX graph_facts_of_object ON graph_facts (object, predicate);
+CREATE INDEX graph_facts_of_predicate ON graph_facts (owner, predicate);
+CREATE INDEX graph_facts_in_order ON graph_facts (owner);
+-- Schedules. `agent` and `sender` are the conversation that asked for the job and gets its results, `runs_as` the agent
+-- that is given the prompt. `next_at` is NULL if it will not fire.
+CREATE TABLE cron_jobs (
+    id            TEXT    NOT NULL PRIMARY KEY,
+    agent         TEXT    NOT NULL,
+    sender        TEXT    NOT NULL,
+    name          TEXT    NOT NULL,
+    runs_as       TEXT    NOT NULL,
+    prompt        TEXT    NOT NULL,
+    schedule_kind TEXT    NOT NULL,
+    schedule      TEXT    NOT NULL,
+    zone          TEXT    NOT NULL,
+    conversation_mode  TEXT    NOT NULL,
+    missed        TEXT    NOT NULL,
+    delivers      INTEGER NOT NULL,
+    timeout       REAL,
+    cwd           TEXT    NOT NULL,
+    search_path   TEXT    NOT NULL,
+    taint         TEXT    NOT NULL,
+    created_at    REAL    NOT NULL,
+    updated_at    REAL    NOT NULL,
+    paused        INTEGER NOT NULL,
+    next_at       REAL
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX cron_jobs_by_name ON cron_jobs (agent, sender, name);
+CREATE INDEX cron_jobs_due ON cron_jobs (next_at) WHERE next_at IS NOT NULL AND paused = 0;
+
+-- The firings of jobs. There is one for an instant of a job, so that no firing has two runs. `run_id` is empty if it was
+-- skipped.
+CREATE TABLE cron_firings (
+    job_id   TEXT    NOT NULL REFERENCES cron_jobs (id) ON DELETE CASCADE,
+    due_at   REAL    NOT NULL,
+    fired_at REAL    NOT NULL,
+    run_id   TEXT    NOT NULL,
+    skipped  TEXT    NOT NULL,
+    manual   INTEGER NOT NULL,
+    PRIMARY KEY (job_id, due_at)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX cron_firings_by_run ON cron_firings (run_id) WHERE run_id <> '';
+CREATE INDEX cron_firings_by_time ON cron_firings (fired_at);

@@ -1,0 +1,166 @@
+"""CronJobs: adds, finds, pauses, resumes and removes scheduled jobs. Used by cron_tools and daemon/requests/cron.py."""
+
+from collections.abc import Callable
+from random import Random
+
+from msgspec import Struct
+
+from moot.automation.scheduler import Scheduler
+from moot.domain.conversation import ConversationKey
+from moot.domain.cron_job import (
+    CronJob,
+    FiringRecord,
+    JobStatus,
+    check_job_name,
+    check_prompt,
+    parse_conversation_mode,
+    parse_missed_rule,
+    parse_timeout,
+)
+from moot.domain.errors import BadRequest, Conflict, NotFound, Unavailable
+from moot.domain.ids import make_id
+from moot.domain.near_names import suggest_name
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.cron import CronStore
+from moot.domain.run import Run
+from moot.domain.schedule import ScheduleKind, parse_schedule
+from moot.engine.request_factory import RequestFactory
+
+# Where results go: to the conversation that owns the job, or nowhere but into the history.
+CONVERSATION, NOWHERE = "conversation", "none"
+
+
+class JobDraft(Struct, frozen=True, kw_only=True):
+    """A job as it was asked for, not checked yet. Empty values mean the default."""
+
+    name: str
+    schedule_type: str
+    schedule: str
+    prompt: str
+    agent: str
+    zone: str = ""
+    conversation_mode: str = ""
+    missed: str = ""
+    deliver_to: tuple[str, ...] = ()
+    timeout: str = ""
+    cwd: str = ""
+    search_path: str = ""
+    taint: frozenset[str] = frozenset()
+
+
+class CronJobDependencies(Struct, frozen=True, kw_only=True):
+    store: CronStore
+    scheduler: Scheduler
+    requests: RequestFactory
+    is_enabled: Callable[[], bool]
+    # Returns the IANA name of the time zone of this computer.
+    find_local_zone: Callable[[], str]
+    redact: Callable[[str], str]
+    clock: Clock
+    rng: Random
+
+
+class CronJobs:
+    def __init__(self, dependencies: CronJobDependencies) -> None:
+        self._d = dependencies
+        self._store = dependencies.store
+
+    async def add(self, owner: ConversationKey, draft: JobDraft) -> tuple[CronJob, bool]:
+        """Check and store a job; one of the same name is replaced. Return it, and whether it is new."""
+        self._require_enabled()
+        now = self._d.clock.now()
+        self._d.requests.resolve_agent(draft.agent)
+        zone = draft.zone.strip() or self._d.find_local_zone()
+        schedule = parse_schedule(draft.schedule_type.strip(), draft.schedule, zone, now=now)
+        job = CronJob(
+            id=make_id("cron", now=now, rng=self._d.rng),
+            owner=owner,
+            name=check_job_name(draft.name),
+            agent=draft.agent,
+            prompt=self._d.redact(check_prompt(draft.prompt)),
+            schedule=schedule,
+            conversation_mode=parse_conversation_mode(draft.conversation_mode),
+            missed=parse_missed_rule(draft.missed),
+            delivers=_parse_delivery(draft.deliver_to),
+            timeout=parse_timeout(draft.timeout),
+            cwd=draft.cwd,
+            search_path=draft.search_path,
+            taint=draft.taint,
+            created_at=now,
+            updated_at=now,
+            next_at=schedule.find_next(now, anchor=now),
+        )
+        self._d.requests.check_content(job.prompt, "prompt")
+        saved, is_new = await self._store.save(job)
+        self._d.scheduler.wake()
+        return saved, is_new
+
+    async def find(self, owner: ConversationKey, reference: str) -> CronJob:
+        """Return a job of an owner by id or name."""
+        job = await self._store.get(reference)
+        if job is None or job.owner != owner:
+            job = await self._store.find(owner, reference)
+        if job is None:
+            names = [each.name for each in await self.list_jobs(owner)]
+            raise NotFound(f"there is no job {reference!r}", fix=f"{suggest_name(reference, names)}See cron_list.")
+        return job
+
+    async def list_jobs(self, owner: ConversationKey) -> list[CronJob]:
+        return await self._store.list_jobs(agent=owner.agent, sender=owner.sender)
+
+    async def list_last_firings(self, owner: ConversationKey) -> dict[str, FiringRecord]:
+        """Return the newest firing of each job of an owner, by job."""
+        found = await self._store.list_last_firings(agent=owner.agent, sender=owner.sender)
+        return {record.job.id: record for record in found}
+
+    async def pause(self, job: CronJob) -> CronJob:
+        if job.status is JobStatus.DONE:
+            raise Conflict(f"{job.name} is done", fix="Add it again with another time.")
+        return self._changed(await self._store.pause(job.id, now=self._d.clock.now()), job)
+
+    async def resume(self, job: CronJob) -> CronJob:
+        """Let a paused job fire again, from now on: what was due while it was paused is not made up for."""
+        self._require_enabled()
+        if job.status is JobStatus.DONE:
+            raise Conflict(f"{job.name} is done", fix="Add it again with another time.")
+        if not job.is_paused:
+            return job
+        now = self._d.clock.now()
+        next_at = job.schedule.find_next(now, anchor=now)
+        if next_at is None and job.schedule.kind is ScheduleKind.AT:
+            raise Conflict(f"{job.schedule.text} has passed", fix="Add it again with another time.")
+        return self._changed(await self._store.resume(job.id, next_at=next_at, now=now), job)
+
+    async def remove(self, job: CronJob) -> None:
+        """Delete a job. A run of it that has begun continues."""
+        await self._store.remove(job.id)
+        self._d.scheduler.wake()
+
+    async def fire_now(self, job: CronJob) -> Run:
+        self._require_enabled()
+        return await self._d.scheduler.fire_now(job)
+
+    async def list_firings(
+        self, *, job_id: str = "", agent: str = "", sender: str = "", limit: int
+    ) -> list[FiringRecord]:
+        return await self._store.list_firings(job_id=job_id, agent=agent, sender=sender, limit=limit)
+
+    def _changed(self, job: CronJob | None, before: CronJob) -> CronJob:
+        if job is None:
+            raise NotFound(f"there is no job {before.name!r} any more")
+        self._d.scheduler.wake()
+        return job
+
+    def _require_enabled(self) -> None:
+        if not self._d.is_enabled():
+            raise Unavailable("schedules are turned off", fix="Set enabled = true in [cron] of config.toml.")
+
+
+def _parse_delivery(deliver_to: tuple[str, ...]) -> bool:
+    """Return whether results go to the conversation."""
+    for place in deliver_to:
+        if place not in (CONVERSATION, NOWHERE):
+            raise BadRequest(f"results cannot be delivered to {place!r}", fix=f"Name {CONVERSATION} or {NOWHERE}.")
+    if len(set(deliver_to)) > 1:
+        raise BadRequest("results are delivered to one place", fix=f"Name {CONVERSATION} or {NOWHERE}.")
+    return NOWHERE not in deliver_to

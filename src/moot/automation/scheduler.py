@@ -1,0 +1,134 @@
+"""Scheduler: fires the jobs that are due. One task sleeps until the next of them; changes of jobs wake it.
+
+Works with store/cron_jobs.py, which decides in one transaction whether a firing is the first one, and with teammates,
+which execute the run. A daemon that is killed after the transaction finds the queued run when it starts.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from msgspec import Struct
+
+from moot.domain.cron_job import MISSED_SECONDS, CronJob, Firing, MissedRule, SkipReason, make_job_run
+from moot.domain.errors import Conflict, MootError, NotFound
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.cron import CronStore
+from moot.domain.run import Run
+from moot.engine.supervisor import Supervisor
+from moot.failpoint import reach
+
+logger = logging.getLogger(__name__)
+
+# Jobs read at once; the others are due with the next round.
+_BATCH = 100
+# The clock may be set, and stands still for timers while the computer sleeps, so it is compared again after this time.
+_LONGEST_SLEEP = 60.0
+_TRY_AGAIN_SECONDS = 1.0
+
+
+class RunStarter(Protocol):
+    """Executes background runs: the teammates."""
+
+    def new_id(self) -> str: ...
+    def adopt(self, kept: Run) -> object:
+        """Take up a run that was stored as queued."""
+        ...
+
+
+class SchedulerDependencies(Struct, frozen=True, kw_only=True):
+    jobs: CronStore
+    starter: RunStarter
+    # Whether jobs fire.
+    is_enabled: Callable[[], bool]
+    clock: Clock
+    supervisor: Supervisor
+
+
+class Scheduler:
+    def __init__(self, dependencies: SchedulerDependencies) -> None:
+        self._d = dependencies
+        self._jobs = dependencies.jobs
+        self._clock = dependencies.clock
+        self._changed = asyncio.Event()
+
+    def start(self) -> None:
+        """Fire jobs from now on. Call it once the runs of an earlier daemon are recovered."""
+        self._d.supervisor.start("fire scheduled jobs", self._run())
+
+    def wake(self) -> None:
+        """Look again when the next job is due: jobs or the configuration have changed."""
+        self._changed.set()
+
+    async def fire_now(self, job: CronJob) -> Run:
+        """Start a run of a job at once; its schedule stays as it is."""
+        now = self._clock.now()
+        run = make_job_run(job, run_id=self._d.starter.new_id(), due_at=now, now=now)
+        firing = Firing(job_id=job.id, due_at=now, fired_at=now, is_manual=True)
+        if await self._jobs.fire(job, firing, run, next_at=job.next_at) is None:
+            if await self._jobs.get(job.id) is None:
+                raise NotFound(f"there is no job {job.name!r} any more")
+            raise Conflict(f"{job.name} fires at this very moment", fix="Try again.")
+        reach("cron.fired")
+        self._d.starter.adopt(run)
+        return run
+
+    async def _run(self) -> None:
+        logged = ""
+        while True:
+            self._changed.clear()
+            try:
+                await self._sleep(await self._fire_due())
+                logged = ""
+            except MootError as error:
+                if error.message != logged:
+                    logged = error.message
+                    logger.warning("scheduled jobs wait: %s", logged)
+                await self._sleep(_TRY_AGAIN_SECONDS)
+
+    async def _sleep(self, seconds: float | None) -> None:
+        """Sleep until the time is up, or until something has changed."""
+        with suppress(TimeoutError):
+            async with self._clock.timeout(seconds):
+                await self._changed.wait()
+
+    async def _fire_due(self) -> float | None:
+        """Fire what is due; return the seconds until it has to be called again, None if only after a change."""
+        if not self._d.is_enabled():
+            return None
+        due_at = await self._jobs.find_next_due()
+        if due_at is None:
+            return None
+        left = due_at - self._clock.now()
+        if left > 0:
+            return min(left, _LONGEST_SLEEP)
+        failed: MootError | None = None
+        for job in await self._jobs.list_due(self._clock.now(), limit=_BATCH):
+            try:
+                await self._fire(job)
+            except MootError as error:
+                # Another daemon may own its conversation. The others must not wait for it.
+                failed = error
+        if failed is not None:
+            raise failed
+        return 0.0
+
+    async def _fire(self, job: CronJob) -> None:
+        """Fire a job that is due, or record that its firing is skipped."""
+        now, due_at = self._clock.now(), job.next_at
+        assert due_at is not None, "the store lists jobs that are due"
+        firing, run = Firing(job_id=job.id, due_at=due_at, fired_at=now), None
+        if job.missed is MissedRule.SKIP and now - due_at > MISSED_SECONDS:
+            firing = Firing(job_id=job.id, due_at=due_at, fired_at=now, skipped=SkipReason.MISSED)
+        else:
+            run = make_job_run(job, run_id=self._d.starter.new_id(), due_at=due_at, now=now)
+        reach("cron.due")
+        fired = await self._jobs.fire(job, firing, run, next_at=job.find_following(now))
+        reach("cron.fired")
+        if run is not None and fired is not None and fired.run_id == run.id:
+            self._d.starter.adopt(run)
+            reach("cron.started")
+        elif fired is not None:
+            logger.info("schedule %s (%s) skipped a firing: %s", job.name, job.id, fired.skipped)

@@ -1,0 +1,253 @@
+"""The tables of scheduled jobs and their firings. A firing is written together with the run it starts."""
+
+from collections.abc import Sequence
+
+import apsw
+from msgspec.structs import replace
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.cron_job import (
+    MOST_FIRINGS,
+    MOST_JOBS,
+    ConversationMode,
+    CronJob,
+    Firing,
+    FiringRecord,
+    MissedRule,
+    SkipReason,
+)
+from moot.domain.errors import BadRequest, Conflict
+from moot.domain.run import Run
+from moot.domain.schedule import Schedule, ScheduleKind
+from moot.store import found_runs, rows, runs
+from moot.store.sqlite import SqliteStore
+
+_COLUMNS = (
+    "id, agent, sender, name, runs_as, prompt, schedule_kind, schedule, zone, conversation_mode, missed, delivers,"
+    " timeout, cwd, search_path, taint, created_at, updated_at, paused, next_at"
+)
+_CHANGED = ", ".join(
+    f"{name} = excluded.{name}" for name in _COLUMNS.split(", ") if name not in {"id", "agent", "sender", "created_at"}
+)
+_SELECT = f"SELECT {_COLUMNS} FROM cron_jobs"
+_SELECT_FIRINGS = (
+    "SELECT job_id, due_at, fired_at, run_id, skipped, manual FROM cron_firings JOIN cron_jobs ON cron_jobs.id = job_id"
+)
+_IS_DUE = "next_at IS NOT NULL AND paused = 0"
+
+
+class SqliteCron:
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    async def save(self, job: CronJob) -> tuple[CronJob, bool]:
+        return await self._store.write(lambda db: _save(db, job), "cron")
+
+    async def get(self, job_id: str) -> CronJob | None:
+        return await self._store.read(lambda db: _get(db, job_id))
+
+    async def find(self, owner: ConversationKey, name: str) -> CronJob | None:
+        return await self._store.read(lambda db: _find(db, owner, name))
+
+    async def list_jobs(self, *, agent: str = "", sender: str = "") -> list[CronJob]:
+        return await self._store.read(lambda db: _list_jobs(db, agent, sender))
+
+    async def pause(self, job_id: str, *, now: float) -> CronJob | None:
+        return await self._store.write(lambda db: _set_paused(db, job_id, True, None, now), "cron")
+
+    async def resume(self, job_id: str, *, next_at: float | None, now: float) -> CronJob | None:
+        return await self._store.write(lambda db: _set_paused(db, job_id, False, next_at, now), "cron")
+
+    async def remove(self, job_id: str) -> bool:
+        return await self._store.write(lambda db: _remove(db, job_id), "cron")
+
+    async def find_next_due(self) -> float | None:
+        found = f"SELECT next_at FROM cron_jobs WHERE {_IS_DUE} ORDER BY next_at LIMIT 1"
+        return await self._store.read(lambda db: db.execute(found).get)
+
+    async def list_due(self, now: float, *, limit: int) -> list[CronJob]:
+        due = f"{_SELECT} WHERE {_IS_DUE} AND next_at <= ? ORDER BY next_at, id LIMIT ?"
+        return await self._store.read(lambda db: [_job(row) for row in db.execute(due, (now, limit))])
+
+    async def fire(self, job: CronJob, firing: Firing, run: Run | None, *, next_at: float | None) -> Firing | None:
+        return await self._store.write(lambda db: _fire(db, job, firing, run, next_at, self._store.node), "fire")
+
+    async def list_last_firings(self, *, agent: str = "", sender: str = "") -> list[FiringRecord]:
+        return await self._store.read(lambda db: _list_last_firings(db, agent, sender))
+
+    async def list_firings(
+        self, *, job_id: str = "", agent: str = "", sender: str = "", limit: int
+    ) -> list[FiringRecord]:
+        return await self._store.read(lambda db: _list_firings(db, job_id, agent, sender, limit))
+
+
+def _save(db: apsw.Connection, job: CronJob) -> tuple[CronJob, bool]:
+    known = _find(db, job.owner, job.name)
+    if known is None:
+        count = db.execute("SELECT count(*) FROM cron_jobs WHERE agent = ? AND sender = ?", job.owner).get
+        if count >= MOST_JOBS:
+            raise BadRequest(f"there are {MOST_JOBS} jobs already", fix="Remove one first.")
+    else:
+        job = replace(job, id=known.id, created_at=known.created_at)
+    db.execute(
+        f"INSERT INTO cron_jobs ({_COLUMNS}) VALUES ({', '.join('?' * 20)})"
+        f" ON CONFLICT (agent, sender, name) DO UPDATE SET {_CHANGED}",
+        (
+            job.id,
+            *job.owner,
+            job.name,
+            job.agent,
+            job.prompt,
+            job.schedule.kind,
+            job.schedule.text,
+            job.schedule.zone,
+            job.conversation_mode,
+            job.missed,
+            int(job.delivers),
+            job.timeout,
+            job.cwd,
+            job.search_path,
+            rows.encode_taint(job.taint),
+            job.created_at,
+            job.updated_at,
+            int(job.is_paused),
+            job.next_at,
+        ),
+    )
+    return job, known is None
+
+
+def _get(db: apsw.Connection, job_id: str) -> CronJob | None:
+    row = db.execute(f"{_SELECT} WHERE id = ?", (job_id,)).fetchone()
+    return None if row is None else _job(row)
+
+
+def _find(db: apsw.Connection, owner: ConversationKey, name: str) -> CronJob | None:
+    row = db.execute(f"{_SELECT} WHERE agent = ? AND sender = ? AND name = ?", (*owner, name)).fetchone()
+    return None if row is None else _job(row)
+
+
+def _list_jobs(db: apsw.Connection, agent: str, sender: str) -> list[CronJob]:
+    found = db.execute(
+        f"{_SELECT} WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2) ORDER BY name, id", (agent, sender)
+    )
+    return [_job(row) for row in found]
+
+
+def _set_paused(db: apsw.Connection, job_id: str, paused: bool, next_at: float | None, now: float) -> CronJob | None:
+    db.execute(
+        "UPDATE cron_jobs SET paused = ?, next_at = ?, updated_at = ? WHERE id = ?", (int(paused), next_at, now, job_id)
+    )
+    return _get(db, job_id)
+
+
+def _remove(db: apsw.Connection, job_id: str) -> bool:
+    db.execute("DELETE FROM cron_jobs WHERE id = ?", (job_id,))
+    return bool(db.changes())
+
+
+def _fire(
+    db: apsw.Connection, job: CronJob, firing: Firing, run: Run | None, next_at: float | None, node: int
+) -> Firing | None:
+    current = _get(db, job.id)
+    if not firing.is_manual and (current != job or job.is_paused or job.next_at != firing.due_at):
+        return None
+    if (
+        current is None
+        or db.execute("SELECT 1 FROM cron_firings WHERE job_id = ? AND due_at = ?", (job.id, firing.due_at)).get
+    ):
+        return None
+    if run is not None and _has_live_run(db, job.id):
+        if firing.is_manual:
+            raise Conflict(f"a run of {job.name} has not ended", fix="Wait for it, or stop it.")
+        firing, run = replace(firing, skipped=SkipReason.RUNNING), None
+    if run is not None:
+        firing = replace(firing, run_id=runs.spawn(db, run, node).id)
+    db.execute(
+        "INSERT INTO cron_firings (job_id, due_at, fired_at, run_id, skipped, manual) VALUES (?, ?, ?, ?, ?, ?)",
+        (job.id, firing.due_at, firing.fired_at, firing.run_id, firing.skipped or "", int(firing.is_manual)),
+    )
+    if not firing.is_manual:
+        db.execute("UPDATE cron_jobs SET next_at = ? WHERE id = ?", (next_at, job.id))
+    _prune(db, job.id)
+    return firing
+
+
+def _has_live_run(db: apsw.Connection, job_id: str) -> bool:
+    live = (
+        "SELECT 1 FROM cron_firings JOIN runs ON runs.id = run_id"
+        " WHERE job_id = ? AND run_id <> '' AND runs.status <> 'ended' LIMIT 1"
+    )
+    return db.execute(live, (job_id,)).get is not None
+
+
+def _prune(db: apsw.Connection, job_id: str) -> None:
+    """Delete the oldest firings over the limit, except the one whose run has not ended."""
+    db.execute(
+        "DELETE FROM cron_firings WHERE job_id = ?1 AND due_at <="
+        " (SELECT due_at FROM cron_firings WHERE job_id = ?1 ORDER BY due_at DESC LIMIT 1 OFFSET ?2)"
+        " AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = cron_firings.run_id AND runs.status <> 'ended')",
+        (job_id, MOST_FIRINGS),
+    )
+
+
+def _list_firings(db: apsw.Connection, job_id: str, agent: str, sender: str, limit: int) -> list[FiringRecord]:
+    found = db.execute(
+        f"{_SELECT_FIRINGS} WHERE (?1 = '' OR job_id = ?1) AND (?2 = '' OR agent = ?2) AND (?3 = '' OR sender = ?3)"
+        " ORDER BY fired_at DESC, due_at DESC LIMIT ?4",
+        (job_id, agent, sender, limit),
+    ).fetchall()
+    return _read_records(db, found)
+
+
+def _list_last_firings(db: apsw.Connection, agent: str, sender: str) -> list[FiringRecord]:
+    newest = "(SELECT max(due_at) FROM cron_firings AS newest WHERE newest.job_id = cron_jobs.id)"
+    found = db.execute(
+        f"{_SELECT_FIRINGS} WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2) AND due_at = {newest}",
+        (agent, sender),
+    ).fetchall()
+    return _read_records(db, found)
+
+
+def _read_records(db: apsw.Connection, found: Sequence[rows.Row]) -> list[FiringRecord]:
+    records: list[FiringRecord] = []
+    for row in found:
+        firing, job = _firing(row), _get(db, str(row[0]))
+        assert job is not None, "a firing has a job"
+        run = found_runs.get(db, firing.run_id) if firing.run_id else None
+        records.append(FiringRecord(firing=firing, job=job, run=run))
+    return records
+
+
+def _firing(row: rows.Row) -> Firing:
+    job_id, due_at, fired_at, run_id, skipped, manual = row
+    return Firing(
+        job_id=job_id,
+        due_at=due_at,
+        fired_at=fired_at,
+        run_id=run_id,
+        skipped=SkipReason(skipped) if skipped else None,
+        is_manual=bool(manual),
+    )
+
+
+def _job(row: rows.Row) -> CronJob:
+    return CronJob(
+        id=row[0],
+        owner=ConversationKey(row[1], row[2]),
+        name=row[3],
+        agent=row[4],
+        prompt=row[5],
+        schedule=Schedule(kind=ScheduleKind(row[6]), text=row[7], zone=row[8]),
+        conversation_mode=ConversationMode(row[9]),
+        missed=MissedRule(row[10]),
+        delivers=bool(row[11]),
+        timeout=row[12],
+        cwd=row[13],
+        search_path=row[14],
+        taint=rows.decode_taint(row[15]),
+        created_at=row[16],
+        updated_at=row[17],
+        is_paused=bool(row[18]),
+        next_at=row[19],
+    )

@@ -1,0 +1,151 @@
+"""Scheduled jobs and their firings in memory. Built by storage.py."""
+
+from msgspec.structs import replace
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.cron_job import MOST_FIRINGS, MOST_JOBS, CronJob, Firing, FiringRecord, SkipReason
+from moot.domain.errors import BadRequest, Conflict
+from moot.domain.run import Run
+from moot.store.memory import found_runs, runs
+from moot.store.memory.database import Database, check_text
+from moot.store.memory.transactions import Transactions
+
+
+class MemoryCron:
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def save(self, job: CronJob) -> tuple[CronJob, bool]:
+        return await self._transactions.write(lambda db: _save(db, job))
+
+    async def get(self, job_id: str) -> CronJob | None:
+        return await self._transactions.read(lambda db: db.cron_jobs.get(job_id))
+
+    async def find(self, owner: ConversationKey, name: str) -> CronJob | None:
+        return await self._transactions.read(lambda db: _find(db, owner, name))
+
+    async def list_jobs(self, *, agent: str = "", sender: str = "") -> list[CronJob]:
+        return await self._transactions.read(
+            lambda db: sorted(
+                (job for job in db.cron_jobs if _is_of(job, agent, sender)), key=lambda job: (job.name, job.id)
+            )
+        )
+
+    async def pause(self, job_id: str, *, now: float) -> CronJob | None:
+        return await self._transactions.write(lambda db: _set_paused(db, job_id, True, None, now))
+
+    async def resume(self, job_id: str, *, next_at: float | None, now: float) -> CronJob | None:
+        return await self._transactions.write(lambda db: _set_paused(db, job_id, False, next_at, now))
+
+    async def remove(self, job_id: str) -> bool:
+        return await self._transactions.write(lambda db: remove_job(db, job_id))
+
+    async def find_next_due(self) -> float | None:
+        return await self._transactions.read(
+            lambda db: min((job.next_at for job in _list_waiting(db) if job.next_at is not None), default=None)
+        )
+
+    async def list_due(self, now: float, *, limit: int) -> list[CronJob]:
+        return await self._transactions.read(lambda db: _list_due(db, now)[:limit])
+
+    async def fire(self, job: CronJob, firing: Firing, run: Run | None, *, next_at: float | None) -> Firing | None:
+        return await self._transactions.write(lambda db: _fire(db, job, firing, run, next_at))
+
+    async def list_last_firings(self, *, agent: str = "", sender: str = "") -> list[FiringRecord]:
+        return await self._transactions.read(lambda db: _list_last_firings(db, agent, sender))
+
+    async def list_firings(
+        self, *, job_id: str = "", agent: str = "", sender: str = "", limit: int
+    ) -> list[FiringRecord]:
+        return await self._transactions.read(lambda db: _list_firings(db, job_id, agent, sender)[:limit])
+
+
+def _save(db: Database, job: CronJob) -> tuple[CronJob, bool]:
+    check_text(*job.owner, job.name, job.agent, job.prompt, job.cwd, job.search_path, job.schedule.text)
+    known = _find(db, job.owner, job.name)
+    if known is not None:
+        job = replace(job, id=known.id, created_at=known.created_at)
+    elif db.cron_jobs.count("owner", job.owner) >= MOST_JOBS:
+        raise BadRequest(f"there are {MOST_JOBS} jobs already", fix="Remove one first.")
+    return db.cron_jobs.put(job.id, job), known is None
+
+
+def _find(db: Database, owner: ConversationKey, name: str) -> CronJob | None:
+    return next(iter(db.cron_jobs.find("name", (owner, name))), None)
+
+
+def _is_of(job: CronJob, agent: str, sender: str) -> bool:
+    return agent in ("", job.owner.agent) and sender in ("", job.owner.sender)
+
+
+def _set_paused(db: Database, job_id: str, paused: bool, next_at: float | None, now: float) -> CronJob | None:
+    job = db.cron_jobs.get(job_id)
+    if job is None:
+        return None
+    return db.cron_jobs.put(job_id, replace(job, is_paused=paused, next_at=next_at, updated_at=now))
+
+
+def remove_job(db: Database, job_id: str) -> bool:
+    """Remove a job and its firings."""
+    db.cron_firings.remove_all("job", job_id)
+    return db.cron_jobs.remove(job_id)
+
+
+def _list_waiting(db: Database) -> list[CronJob]:
+    return [job for job in db.cron_jobs if job.next_at is not None and not job.is_paused]
+
+
+def _list_due(db: Database, now: float) -> list[CronJob]:
+    due = [(job.next_at, job.id, job) for job in _list_waiting(db) if job.next_at is not None and job.next_at <= now]
+    return [job for _, _, job in sorted(due, key=lambda each: each[:2])]
+
+
+def _fire(db: Database, job: CronJob, firing: Firing, run: Run | None, next_at: float | None) -> Firing | None:
+    current = db.cron_jobs.get(job.id)
+    if not firing.is_manual and (current != job or job.is_paused or job.next_at != firing.due_at):
+        return None
+    if current is None or (job.id, firing.due_at) in db.cron_firings:
+        return None
+    if run is not None and any(_is_live(db, each) for each in db.cron_firings.find("job", job.id)):
+        if firing.is_manual:
+            raise Conflict(f"a run of {job.name} has not ended", fix="Wait for it, or stop it.")
+        firing, run = replace(firing, skipped=SkipReason.RUNNING), None
+    if run is not None:
+        firing = replace(firing, run_id=runs.spawn(db, run).id)
+    db.cron_firings.put((job.id, firing.due_at), firing)
+    if not firing.is_manual:
+        db.cron_jobs.put(job.id, replace(current, next_at=next_at))
+    _prune(db, job.id)
+    return firing
+
+
+def _is_live(db: Database, firing: Firing) -> bool:
+    run = db.runs.get(firing.run_id)
+    return run is not None and not run.is_ended
+
+
+def _prune(db: Database, job_id: str) -> None:
+    """Remove the oldest firings over the limit, except the one whose run has not ended."""
+    newest = sorted(db.cron_firings.find("job", job_id), key=lambda firing: firing.due_at, reverse=True)
+    for firing in newest[MOST_FIRINGS:]:
+        if not _is_live(db, firing):
+            db.cron_firings.remove((job_id, firing.due_at))
+
+
+def _list_firings(db: Database, job_id: str, agent: str, sender: str) -> list[FiringRecord]:
+    found = db.cron_firings.find("job", job_id) if job_id else list(db.cron_firings)
+    records: list[FiringRecord] = []
+    for firing in sorted(found, key=lambda firing: (firing.fired_at, firing.due_at), reverse=True):
+        job, run = db.cron_jobs[firing.job_id], db.runs.get(firing.run_id)
+        if _is_of(job, agent, sender):
+            records.append(FiringRecord(firing=firing, job=job, run=found_runs.read(db, run) if run else None))
+    return records
+
+
+def _list_last_firings(db: Database, agent: str, sender: str) -> list[FiringRecord]:
+    newest: dict[str, FiringRecord] = {}
+    for record in _list_firings(db, "", agent, sender):
+        known = newest.get(record.job.id)
+        if known is None or known.firing.due_at < record.firing.due_at:
+            newest[record.job.id] = record
+    return list(newest.values())

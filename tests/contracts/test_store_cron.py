@@ -1,0 +1,214 @@
+"""What every implementation promises of scheduled jobs and their firings."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.cron_job import MOST_FIRINGS, ConversationMode, CronJob, Firing, MissedRule, SkipReason, make_job_run
+from moot.domain.errors import Conflict, Fenced
+from moot.domain.message import assistant
+from moot.domain.ports.storage import Storage
+from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunStatus
+from moot.domain.schedule import Schedule, ScheduleKind
+from tests.contracts.store_kit import DONE, KEY, OTHER, Disk, request, turn, with_disk, with_storage
+
+HOURLY = Schedule(kind=ScheduleKind.CRON, text="0 * * * *", zone="Europe/Berlin")
+JOB = CronJob(
+    id="cron-1",
+    owner=KEY,
+    name="news",
+    agent="bob",
+    prompt="What is new?",
+    schedule=HOURLY,
+    conversation_mode=ConversationMode.MAIN,
+    missed=MissedRule.SKIP,
+    timeout=60.0,
+    cwd="/work",
+    search_path="/bin",
+    taint=frozenset({"web"}),
+    created_at=1.0,
+    updated_at=1.0,
+    next_at=100.0,
+)
+
+
+def run_of(job: CronJob, number: int, due_at: float = 100.0) -> Run:
+    return make_job_run(job, run_id=f"arun-{number}", due_at=due_at, now=due_at)
+
+
+async def fire(storage: Storage, job: CronJob, number: int, *, next_at: float | None = 200.0) -> Firing | None:
+    assert job.next_at is not None
+    firing = Firing(job_id=job.id, due_at=job.next_at, fired_at=job.next_at)
+    return await storage.cron.fire(job, firing, run_of(job, number, job.next_at), next_at=next_at)
+
+
+async def end(storage: Storage, run_id: str) -> None:
+    await storage.store.unqueue(run_id, RunEnd(outcome=Outcome.COMPLETED), now=150.0)
+
+
+@with_storage
+async def test_a_job_is_found_as_it_was_saved_and_replaced_by_name(storage: Storage) -> None:
+    cron = storage.cron
+    assert await cron.save(JOB) == (JOB, True)
+    assert await cron.get("cron-1") == JOB == await cron.find(KEY, "news")
+    changed, is_new = await cron.save(replace(JOB, id="cron-9", prompt="Other", created_at=5.0, updated_at=5.0))
+    assert (changed.id, changed.created_at, changed.updated_at, is_new) == ("cron-1", 1.0, 5.0, False)
+    assert await cron.list_jobs() == [changed] == [await cron.get("cron-1")]
+    # Others have names of their own.
+    theirs = replace(JOB, id="cron-2", owner=OTHER)
+    assert (await cron.save(theirs))[1]
+    assert await cron.list_jobs(sender=OTHER.sender) == [theirs]
+    assert await cron.list_jobs(agent="nobody") == []
+    assert await cron.remove("cron-1")
+    assert not await cron.remove("cron-1")
+    assert await cron.find(KEY, "news") is None
+
+
+@with_storage
+async def test_what_is_due_is_listed_in_order(storage: Storage) -> None:
+    cron = storage.cron
+    assert await cron.find_next_due() is None
+    for number, next_at in enumerate((300.0, 100.0, 200.0, None)):
+        await cron.save(replace(JOB, id=f"cron-{number}", name=f"job {number}", next_at=next_at))
+    assert await cron.find_next_due() == 100.0
+    assert [job.id for job in await cron.list_due(200.0, limit=9)] == ["cron-1", "cron-2"]
+    assert [job.id for job in await cron.list_due(900.0, limit=1)] == ["cron-1"]
+    paused = await cron.pause("cron-1", now=7.0)
+    assert paused is not None
+    assert (paused.is_paused, paused.next_at, paused.updated_at) == (True, None, 7.0)
+    assert await cron.find_next_due() == 200.0
+    resumed = await cron.resume("cron-1", next_at=150.0, now=8.0)
+    assert resumed is not None
+    assert (resumed.is_paused, await cron.find_next_due()) == (False, 150.0)
+    assert await cron.pause("cron-none", now=9.0) is None
+
+
+@with_storage
+async def test_a_firing_and_its_run_are_written_once(storage: Storage) -> None:
+    await storage.cron.save(JOB)
+    # As several daemons would, at once.
+    fired = await asyncio.gather(*(fire(storage, JOB, number) for number in range(5)))
+    (one,) = [each for each in fired if each is not None]
+    assert one.run_id == "arun-0"
+    run = await storage.store.get_run("arun-0")
+    assert run is not None
+    assert (run.status, run.key, run.root) == (RunStatus.QUEUED, ConversationKey("bob", "cron:cron-1:user"), KEY)
+    assert (run.request.taint, run.request.limits.seconds, run.request.cwd) == (JOB.taint, 60.0, "/work")
+    assert [left.run.id for left in await storage.store.list_live_runs()] == ["arun-0"]
+    job = await storage.cron.get("cron-1")
+    assert job is not None
+    assert job.next_at == 200.0
+    (record,) = await storage.cron.list_firings(limit=9)
+    assert (record.firing, record.job, record.run) == (one, job, run)
+
+
+@with_storage
+async def test_what_was_changed_meanwhile_does_not_fire(storage: Storage) -> None:
+    await storage.cron.save(JOB)
+    await storage.cron.save(replace(JOB, prompt="Other", updated_at=2.0))
+    assert await fire(storage, JOB, 1) is None
+    await storage.cron.pause("cron-1", now=3.0)
+    paused = await storage.cron.get("cron-1")
+    assert paused is not None
+    assert await fire(storage, replace(paused, next_at=100.0), 1) is None
+    await storage.cron.remove("cron-1")
+    assert await fire(storage, JOB, 1) is None
+    assert await storage.store.get_run("arun-1") is None
+    assert await storage.cron.list_firings(limit=9) == []
+
+
+@with_storage
+async def test_a_firing_is_skipped_while_a_run_of_the_job_has_not_ended(storage: Storage) -> None:
+    await storage.cron.save(JOB)
+    await fire(storage, JOB, 1)
+    due = replace(JOB, next_at=200.0)
+    second = await fire(storage, due, 2, next_at=300.0)
+    assert second == Firing(job_id="cron-1", due_at=200.0, fired_at=200.0, skipped=SkipReason.RUNNING)
+    manual = Firing(job_id="cron-1", due_at=250.0, fired_at=250.0, is_manual=True)
+    with pytest.raises(Conflict, match="a run of news has not ended"):
+        await storage.cron.fire(due, manual, run_of(JOB, 3, 250.0), next_at=None)
+    await end(storage, "arun-1")
+    # One by hand leaves the schedule alone.
+    assert await storage.cron.fire(due, manual, run_of(JOB, 3, 250.0), next_at=None) == replace(manual, run_id="arun-3")
+    job = await storage.cron.get("cron-1")
+    assert job is not None
+    assert job.next_at == 300.0
+    assert [each.firing.due_at for each in await storage.cron.list_firings(limit=9)] == [250.0, 200.0, 100.0]
+    (last,) = await storage.cron.list_last_firings(agent=KEY.agent)
+    assert last.firing.due_at == 250.0
+    assert await storage.cron.list_last_firings(sender="nobody") == []
+
+
+@with_storage
+async def test_few_firings_are_kept(storage: Storage) -> None:
+    job, _ = await storage.cron.save(replace(JOB, missed=MissedRule.SKIP))
+    for number in range(MOST_FIRINGS + 3):
+        assert job.next_at is not None
+        firing = Firing(job_id=job.id, due_at=job.next_at, fired_at=job.next_at, skipped=SkipReason.MISSED)
+        assert await storage.cron.fire(job, firing, None, next_at=200.0 + number) is not None
+        job = replace(job, next_at=200.0 + number)
+    found = await storage.cron.list_firings(job_id="cron-1", limit=500)
+    assert (len(found), found[0].firing.due_at) == (MOST_FIRINGS, 200.0 + MOST_FIRINGS + 1)
+
+
+@with_storage
+async def test_the_result_of_a_run_is_owed_to_the_conversation_that_asked(storage: Storage) -> None:
+    store = storage.store
+    await storage.cron.save(JOB)
+    await storage.cron.save(replace(JOB, id="cron-2", name="silent", delivers=False))
+    await fire(storage, JOB, 1)
+    await fire(storage, replace(JOB, id="cron-2", name="silent", delivers=False), 2)
+    for run_id in ("arun-1", "arun-2"):
+        await end(storage, run_id)
+    assert [run.id for run in await store.list_owed_runs()] == ["arun-1"]
+    await store.begin(request("run-1", delivers=("arun-1",), author="bob"), now=160.0)
+    await store.end(KEY, "run-1", DONE, [assistant("hello")], now=160.0)
+    assert await store.list_still_owed(["arun-1", "arun-2"]) == []
+    told = [await store.get_run(run_id) for run_id in ("arun-1", "arun-2")]
+    assert [run.delivery for run in told if run is not None] == [Delivery.SENT, Delivery.NONE]
+
+
+@with_storage
+async def test_jobs_are_deleted_with_their_conversation_and_firings_with_their_runs(storage: Storage) -> None:
+    store = storage.store
+    await turn(store, 1, "one")
+    await storage.cron.save(JOB)
+    await storage.cron.save(replace(JOB, id="cron-2", owner=OTHER))
+    await fire(storage, JOB, 1)
+    await fire(storage, replace(JOB, id="cron-2", owner=OTHER), 2)
+    for run_id in ("arun-1", "arun-2"):
+        await end(storage, run_id)
+    assert (await store.count_deletion(KEY)).schedules == 1
+    assert (await store.delete(KEY)).schedules == 1
+    assert [job.id for job in await storage.cron.list_jobs()] == ["cron-2"]
+    assert await store.get_run("arun-1") is None
+    await store.delete(ConversationKey("bob", "cron:cron-2:tg:1"))
+    assert await storage.cron.list_firings(limit=9) == []
+
+
+def test_a_job_does_not_fire_into_a_conversation_that_another_daemon_has(storage_kind: str, tmp_path: object) -> None:
+    async def scenario(disk: Disk) -> None:
+        first = await disk.open()
+        await first.cron.save(JOB)
+        await fire(first, JOB, 1)
+        await end(first, "arun-1")
+        second = await disk.open()
+        # Both are alive, and the conversation of the job is with the first.
+        disk.revive(first)
+        due = replace(JOB, next_at=200.0)
+        with pytest.raises(Fenced):
+            await fire(second, due, 2, next_at=300.0)
+        assert await second.cron.get("cron-1") == due
+        assert await fire(first, due, 2, next_at=300.0) is not None
+        # Where each run has a conversation of its own, whoever is first fires.
+        await second.cron.save(replace(JOB, id="cron-2", name="own", conversation_mode=ConversationMode.ISOLATED))
+        own = await second.cron.get("cron-2")
+        assert own is not None
+        assert await fire(second, own, 3) is not None
+        assert await fire(first, own, 4) is None
+        await first.store.close()
+        await second.store.close()
+
+    with_disk(scenario)(tmp_path, storage_kind)  # type: ignore[arg-type]

@@ -65,7 +65,7 @@ class LinkRefused(Forbidden):
     """A component of the path is a link, and links are not followed here."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name} is a link, and a command is not started over one", fix="Remove the link.")
+        super().__init__(f"{name} is a symbolic link, which commands may not use", fix="Remove the link.")
 
 
 def is_folder(descriptor: int) -> bool:

@@ -35,7 +35,7 @@ _FIX = (
     "Install bubblewrap (pip install 'moot[exec]', or your system's package), allow user namespaces, "
     'or set mode = "none" under [sandbox] to run commands without one.'
 )
-_AGAIN = "Try again: something may be changing that folder. If it stays so, `moot doctor` tries the sandbox itself."
+_AGAIN = "Try again: something may be changing that folder. If it happens again, `moot doctor` checks the sandbox."
 
 
 class NotStarted(Unavailable):
@@ -158,7 +158,7 @@ class Sandbox:
             return self._plan(command, report, control, stack)
         except OSError as error:
             raise Conflict(
-                f"the working directory {command.cwd} cannot be held as it is: {error.strerror}",
+                f"the working directory {command.cwd} cannot be opened: {error.strerror}",
                 fix="Try again; something may be changing it, or it may not be yours to read.",
             ) from error
 

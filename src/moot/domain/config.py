@@ -219,6 +219,12 @@ class KnowledgeConfig(Struct, frozen=True, kw_only=True):
     versions: int = 20
 
 
+class GraphConfig(Struct, frozen=True, kw_only=True):
+    """[graph]: whether there is a knowledge graph for agents."""
+
+    enabled: bool = True
+
+
 class MemoryConfig(Struct, frozen=True, kw_only=True):
     """[memory]: how many memories an agent keeps per sender, and how often notes of a conversation are made."""
 
@@ -320,6 +326,7 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     memory: MemoryConfig = MemoryConfig()
     outputs: OutputConfig = OutputConfig()
     knowledge: KnowledgeConfig = KnowledgeConfig()
+    graph: GraphConfig = GraphConfig()
     tool_search: ToolSearchConfig = ToolSearchConfig()
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -18,12 +18,11 @@ from moot.domain.inbox_message import (
     read_headers,
     write_headers,
 )
-from moot.domain.mail import INBOX_CAPACITY, Mail, make_mail_id
+from moot.domain.mail import INBOX_CAPACITY, UNVERIFIED_TAINT, Mail, make_mail_id
 from moot.domain.outbox import KnownDaemon
 from moot.domain.ports.broker import BrokerUnavailable, Parcel, Position
 from moot.domain.token import Token
 from moot.multiagent.peers import batch_signatures
-from moot.multiagent.peers.arrivals import UNVERIFIED_TAINT
 from moot.multiagent.peers.batch_signatures import sign_all
 from moot.multiagent.peers.signatures import Identity
 from tests.contracts.broker_kit import publish

@@ -7,6 +7,7 @@ from moot.daemon.requests.agent_data import AgentDataRequests
 from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
+from moot.daemon.requests.graph import GraphRequests
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
 from moot.daemon.requests.modes import ModeRequests
@@ -50,6 +51,7 @@ class Handlers:
         agent_data: AgentDataRequests,
         peers: PeerRequests,
         visits: VisitRequests,
+        graph: GraphRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
@@ -112,6 +114,9 @@ class Handlers:
             "change_task": agent_data.change_task,
             "list_memories": agent_data.list_memories,
             "forget_memory": agent_data.forget_memory,
+            "read_graph": graph.read_graph,
+            "change_graph": graph.change_graph,
+            "import_graph": graph.import_graph,
             "list_goals": peers.list_goals,
             "list_peers": peers.list_peers,
             "send_mail": peers.send_mail,

@@ -90,6 +90,8 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     # Whether messages that no known daemon has signed are delivered, marked as unverified.
     accept_unsigned: bool = False
     max_outbox: int = 10_000
+    # After so many days, mail that no other daemon has received is given back.
+    outbox_days: float = 30.0
     # The size of the broker's stream, if this daemon creates it.
     max_stream_bytes: int = 1_073_741_824
 

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from moot.domain.automation_config import BackgroundConfig, CronConfig, WorkflowConfig
 from moot.domain.mcp import McpConfig
 from moot.domain.run import Limits
+from moot.domain.telemetry_config import MetricsConfig, TelemetryConfig
 
 PROVIDERS = ("openai", "anthropic", "local", "scripted")
 
@@ -329,26 +330,6 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     graph: GraphConfig = GraphConfig()
     tool_search: ToolSearchConfig = ToolSearchConfig()
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
-
-
-METRICS_ACCESS = ("token", "loopback")
-
-
-class MetricsConfig(Struct, frozen=True, kw_only=True):
-    """[metrics]: whether /metrics is served, and who may read it."""
-
-    enabled: bool = False
-    access: str = "token"
-
-
-class TelemetryConfig(Struct, frozen=True, kw_only=True):
-    """[telemetry]: whether and where traces are exported. `authorization` is only ever a reference to the value."""
-
-    enabled: bool = False
-    endpoint: str = "http://127.0.0.1:4318/v1/traces"
-    authorization: str = ""
-    # Whether messages, tool arguments and results are exported.
-    content: bool = False
 
 
 class Config(Struct, frozen=True, kw_only=True):

@@ -45,7 +45,6 @@ from moot.domain.config import (
     KnowledgeConfig,
     ListenConfig,
     MemoryConfig,
-    MetricsConfig,
     ModelConfig,
     NetworkConfig,
     OutputConfig,
@@ -55,7 +54,6 @@ from moot.domain.config import (
     SandboxConfig,
     SkillConfig,
     StoreConfig,
-    TelemetryConfig,
     ToolsConfig,
     ToolSearchConfig,
     TraceConfig,
@@ -66,6 +64,7 @@ from moot.domain.config import (
 from moot.domain.errors import ConfigError
 from moot.domain.mcp import McpConfig
 from moot.domain.run import Limits
+from moot.domain.telemetry_config import MetricsConfig, TelemetryConfig
 
 MAX_BYTES = 1_048_576
 _AT_LINE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)")

@@ -3,7 +3,7 @@
 import re
 
 from moot.daemon.config.keys import Key, check_one_of, check_reference
-from moot.domain.config import METRICS_ACCESS
+from moot.domain.telemetry_config import METRICS_ACCESS
 
 _URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(:\d{1,5})?(/[^\s?#@]*)?")
 

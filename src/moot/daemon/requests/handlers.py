@@ -6,6 +6,7 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.agent_data import AgentDataRequests
 from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
+from moot.daemon.requests.cron import CronRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
@@ -50,6 +51,7 @@ class Handlers:
         agent_data: AgentDataRequests,
         peers: PeerRequests,
         visits: VisitRequests,
+        cron: CronRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
@@ -112,6 +114,10 @@ class Handlers:
             "change_task": agent_data.change_task,
             "list_memories": agent_data.list_memories,
             "forget_memory": agent_data.forget_memory,
+            "save_cron_job": cron.save_cron_job,
+            "list_cron_jobs": cron.list_cron_jobs,
+            "change_cron_job": cron.change_cron_job,
+            "list_firings": cron.list_firings,
             "list_goals": peers.list_goals,
             "list_peers": peers.list_peers,
             "send_mail": peers.send_mail,

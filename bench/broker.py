@@ -3,7 +3,7 @@
 import asyncio
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ MESSAGES = 5_000
 _TOGETHER = 64
 _LATENCIES = 300
 _STORE = 42
-_PARCEL = Parcel(subject=INBOX_SUBJECT + make_goal_id(_STORE, 1), payload=b"x" * 500, headers={"Moot-Hops": "0"})
+PARCEL = Parcel(subject=INBOX_SUBJECT + make_goal_id(_STORE, 1), payload=b"x" * 500, headers={"Moot-Hops": "0"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +41,8 @@ async def measure_broker(folder: Path) -> BrokerCost:
     try:
         async with AsyncExitStack() as stack:
             broker = await _connect(stack, server.url)
-            raw = await measure_raw(server.url)
-            adapter = await measure_rate(
-                lambda number: broker.publish(_PARCEL, message_id=f"adapter-{number}"), MESSAGES
-            )
+            raw = await _measure_raw(server.url)
+            adapter = await _measure_rate(lambda number: broker.publish_all({f"adapter-{number}": PARCEL}))
             return BrokerCost(raw=raw, adapter=adapter, latency=await _measure_latency(broker))
     finally:
         await asyncio.to_thread(server.stop)
@@ -65,32 +63,36 @@ async def _connect(stack: AsyncExitStack, url: str) -> NatsBroker:
     return broker
 
 
-async def measure_raw(url: str) -> float:
+async def _measure_raw(url: str) -> float:
     """Publish to the stream with nats-py alone, and empty it. It must exist."""
     client = await nats.connect(url)
     jetstream = client.jetstream()
-    rate = await measure_rate(
-        lambda number: jetstream.publish(_PARCEL.subject, _PARCEL.payload, headers={"Nats-Msg-Id": f"raw-{number}"}),
-        MESSAGES,
+    rate = await _measure_rate(
+        lambda number: jetstream.publish(PARCEL.subject, PARCEL.payload, headers={"Nats-Msg-Id": f"raw-{number}"})
     )
     await jetstream.purge_stream(STREAM)
     await client.close()
     return rate
 
 
-async def measure_rate(publish: Callable[[int], Awaitable[object]], messages: int) -> float:
-    """Return how many messages per second are accepted, with some under way at any time."""
-    numbers = iter(range(messages))
-
-    async def publish_some() -> None:
-        for number in numbers:
-            await publish(number)
-
+async def _measure_rate(publish: Callable[[int], Awaitable[object]]) -> float:
+    """Return how many messages per second are accepted."""
     started = time.perf_counter()
+    await send_together(publish, range(MESSAGES))
+    return MESSAGES / (time.perf_counter() - started)
+
+
+async def send_together(send: Callable[[int], Awaitable[object]], numbers: Iterable[int]) -> None:
+    """Send messages, always as many at once; the next one begins when one has been accepted."""
+    left = iter(numbers)
+
+    async def send_some() -> None:
+        for number in left:
+            await send(number)
+
     async with asyncio.TaskGroup() as group:
         for _ in range(_TOGETHER):
-            group.create_task(publish_some())
-    return messages / (time.perf_counter() - started)
+            group.create_task(send_some())
 
 
 async def _measure_latency(broker: NatsBroker) -> float:
@@ -109,7 +111,7 @@ async def _measure_latency(broker: NatsBroker) -> float:
         for number in range(_LATENCIES):
             arrived.clear()
             started = time.perf_counter()
-            await broker.publish(_PARCEL, message_id=f"latency-{number}")
+            await broker.publish_all({f"latency-{number}": PARCEL})
             await arrived.wait()
             latencies.append(time.perf_counter() - started)
     return statistics.median(latencies)

@@ -1,43 +1,91 @@
-"""What mail between two daemons over NATS costs: messages per second beside raw nats-py, and until it is stored."""
+"""What mail between two daemons over NATS costs: messages per second beside raw nats-py, and until it is stored.
+
+A mail counts when it is in the store of the receiver; both stores have synced it. For nats-py a message counts when
+JetStream has acknowledged it, which it does before its disk has it. The two send in turns, each from a process of its
+own (mail_nats_load.py) and with as many messages under way.
+"""
 
 import asyncio
+import json
 import statistics
+import sys
 import time
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import nats
 from nats.js import JetStreamContext
 
-from bench.broker import measure_rate, measure_raw
 from bench.mail import have_conversations
-from bench.subject import Daemon, make_home
+from bench.mail_nats_load import LOOK_SECONDS, send_mail, wait_until_known
+from bench.subject import Daemon, cpu_seconds, make_home
 from moot.broker.nats_server import LocalServer
 from moot.broker.nats_stream import STREAM
 from moot.daemon import app
 from moot.daemon.paths import Paths
-from moot.domain.conversation import ConversationKey
 from moot.domain.events import MailDelivered
-from moot.multiagent.peers.letter import Letter
 from moot.multiagent.peers.mail_sender import MailSender
 from moot.redaction.redactor import Redactor
 
-_MESSAGES = 3_000
-# Each is sent fewer messages than its inbox holds, so that none is evicted.
-_GOALS = 64
+_MESSAGES = 5_000
+_ROUNDS = 3
+# Each is sent fewer messages in all than its inbox holds, so that none is evicted.
+_GOALS = 256
 _LATENCIES = 200
-_LOOK_SECONDS = 0.01
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class NatsMailCost:
-    """Messages per second by raw nats-py and by two daemons, and seconds from sending until the receiver stored it."""
+    """For each round the messages per second; CPU seconds for a message by process; seconds until one is stored."""
 
-    raw: float
-    rate: float
-    latency: float
+    raw: list[float] = field(default_factory=list)
+    rate: list[float] = field(default_factory=list)
+    cpu: dict[str, list[float]] = field(default_factory=dict)
+    latency: float = 0.0
+
+
+class _Load:
+    """A process of mail_nats_load.py."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.pid = process.pid
+
+    async def send(self, first: int, last: int) -> tuple[float, float]:
+        """Have it send messages; return when it began, by the clock that all processes share, and what it took."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{first} {last}\n".encode())
+        answer = json.loads(await self.read_line())
+        return answer["began"], answer["seconds"]
+
+    async def read_line(self) -> bytes:
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("a process that sends has ended")
+        return line
+
+    async def stop(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        await self._process.wait()
+
+
+@asynccontextmanager
+async def _start_load(*command: str) -> AsyncIterator[_Load]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bench.mail_nats_load", *command,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    load = _Load(process)
+    try:
+        while b"ready" not in await load.read_line():
+            pass
+        yield load
+    finally:
+        await load.stop()
 
 
 async def measure_nats_mail(folder: Path, base: str) -> NatsMailCost:
@@ -45,77 +93,73 @@ async def measure_nats_mail(folder: Path, base: str) -> NatsMailCost:
     await asyncio.to_thread(server.start)
     try:
         desk, laptop = (_furnish(folder / name, base, server.url, name) for name in ("desk", "laptop"))
+        cost = NatsMailCost()
+        goals = await _measure_latency(desk, laptop, cost)
+        (folder / "goals.json").write_text(json.dumps(goals), encoding="utf-8")
         async with AsyncExitStack() as stack:
-            sending = await stack.enter_async_context(app.running(Paths.under(desk), Redactor()))
-            sender = sending.runtime.peers.sender
-            async with app.running(Paths.under(laptop), Redactor()) as receiving:
-                goals = await have_conversations(receiving.storage, _GOALS)
-                await _wait_until_known(sending)
-                latency = await _measure_latency(sender, receiving, goals)
-            # In a process of its own, as it is on another machine; the raw client has nobody beside it either.
             receiver = await Daemon.start(laptop)
             stack.push_async_callback(receiver.stop)
-            await _wait_until_known(sending)
+            mail = await stack.enter_async_context(_start_load("mail", str(desk), str(folder / "goals.json")))
+            raw = await stack.enter_async_context(_start_load("raw", server.url))
             client = await nats.connect(server.url)
             stack.push_async_callback(client.close)
-            rate = await _measure_rate(sender, client.jetstream(), goals)
-            raw = await measure_raw(server.url)
-            return NatsMailCost(raw=raw, rate=rate, latency=latency)
+            assert server.process is not None
+            pids = {"sender": mail.pid, "receiver": receiver.pid, "server": server.process.pid, "raw": raw.pid}
+            for number in range(_ROUNDS):
+                await _measure_round(cost, mail, raw, client.jetstream(), pids, number * _MESSAGES)
+        return cost
     finally:
         await asyncio.to_thread(server.stop)
 
 
 def _furnish(home: Path, base: str, url: str, name: str) -> Path:
     config = make_home(home, base) / "config.toml"
-    config.write_text(f'{config.read_text()}\n[broker]\nurl = "{url}"\nname = "{name}"\n')
+    more = f'[broker]\nurl = "{url}"\nname = "{name}"\n[listen]\ntcp = "off"\nhttp = "off"\n'
+    config.write_text(f"{config.read_text()}\n{more}")
     return home
 
 
-async def _wait_until_known(daemon: app.Daemon) -> None:
-    """Wait until the agents of the other daemon can be written to."""
-    directory = daemon.runtime.peers.directory
-    while True:
-        peers = directory.find_remote("bench@laptop")
-        if peers and not directory.explain_remote_refusal(None, peers[0]):
-            return
-        await asyncio.sleep(_LOOK_SECONDS)
+async def _measure_round(
+    cost: NatsMailCost, mail: _Load, raw: _Load, jetstream: JetStreamContext, pids: dict[str, int], first: int
+) -> None:
+    """Publish with nats-py, then send mail until it is stored: the server drops what the receiver acknowledged."""
+    before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+    _, seconds = await raw.send(first, first + _MESSAGES)
+    cost.raw.append(_MESSAGES / seconds)
+    between = {name: cpu_seconds(pid) for name, pid in pids.items()}
+    await jetstream.purge_stream(STREAM)
+    began, _ = await mail.send(first, first + _MESSAGES)
+    while (await jetstream.stream_info(STREAM)).state.messages:  # noqa: ASYNC110 - the server tells nobody
+        await asyncio.sleep(LOOK_SECONDS)
+    cost.rate.append(_MESSAGES / (time.monotonic() - began))
+    after = {name: cpu_seconds(pid) for name, pid in pids.items()}
+    used = {name: after[name] - between[name] for name in ("sender", "receiver", "server")}
+    used |= {"raw": between["raw"] - before["raw"], "raw.server": between["server"] - before["server"]}
+    for name, spent in used.items():
+        cost.cpu.setdefault(name, []).append(spent / _MESSAGES)
 
 
-async def _send(sender: MailSender, goal: str, number: str) -> None:
-    letter = Letter(
-        origin=(f"bench-{number}", ""),
-        from_agent="@bench",
-        from_goal="",
-        root=ConversationKey("bench", "sender-0"),
-        to="bench@laptop",
-        body="Task 1 is ready for handoff.",
-        goal_id=goal,
-        emit=lambda _event: None,
-    )
-    report = await sender.send(letter)
-    if not report.delivered_to:
-        raise RuntimeError(f"mail was not delivered: {report.unreachable_reasons}")
+async def _measure_latency(desk: Path, laptop: Path, cost: NatsMailCost) -> list[str]:
+    """Measure the time until a mail is stored, with both daemons in this process; return the goals of the receiver."""
+    async with AsyncExitStack() as stack:
+        sending = await stack.enter_async_context(app.running(Paths.under(desk), Redactor()))
+        receiving = await stack.enter_async_context(app.running(Paths.under(laptop), Redactor()))
+        goals = await have_conversations(receiving.storage, _GOALS)
+        await wait_until_known(sending)
+        cost.latency = await _measure_latencies(sending.runtime.peers.sender, receiving, goals)
+    return goals
 
 
-async def _measure_latency(sender: MailSender, receiving: app.Daemon, goals: Sequence[str]) -> float:
+async def _measure_latencies(sender: MailSender, receiving: app.Daemon, goals: Sequence[str]) -> float:
     is_stored = asyncio.Event()
     stop = receiving.bus.observe(lambda _event: is_stored.set(), MailDelivered)
     latencies = []
     for number in range(_LATENCIES):
         is_stored.clear()
         started = time.perf_counter()
-        sending = asyncio.create_task(_send(sender, goals[number % len(goals)], f"latency-{number}"))
+        sending = asyncio.create_task(send_mail(sender, goals[number % len(goals)], f"latency-{number}"))
         await is_stored.wait()
         latencies.append(time.perf_counter() - started)
         await sending
     stop()
     return statistics.median(latencies)
-
-
-async def _measure_rate(sender: MailSender, jetstream: JetStreamContext, goals: Sequence[str]) -> float:
-    """Return how many messages per second are sent and stored: the server drops what the receiver acknowledged."""
-    started = time.perf_counter()
-    await measure_rate(lambda number: _send(sender, goals[number % len(goals)], f"rate-{number}"), _MESSAGES)
-    while (await jetstream.stream_info(STREAM)).state.messages:  # noqa: ASYNC110 - the server tells nobody
-        await asyncio.sleep(_LOOK_SECONDS)
-    return _MESSAGES / (time.perf_counter() - started)

@@ -384,6 +384,9 @@ def compare(rows: list[Row], earlier: list[Row], ref: str) -> str:
     return _align(lines, left={0, 5})
 
 
+_MAIL_PROCESSES = ("sender", "receiver", "server", "raw", "raw.server")
+
+
 def asides(tally: Tally) -> list[str]:
     """What explains the rows: where the time went, and what the raw client takes with commits of its own."""
     have, median = tally.series, tally.median
@@ -400,6 +403,12 @@ def asides(tally: Tally) -> list[str]:
             f"50 at once: daemon CPU per turn {number(median('moot.rate.cpu') * 1e6)} µs, our client's"
             f" {number(median('driver.rate.cpu') * 1e6)} µs; a turn takes {number(median('moot.rate.p50') * 1e3)} ms;"
             f" raw with its own two commits {number(median('durable.rate'))}/s"
+        )
+    if "mail.nats" in have:
+        cpu = {name: number(median(f"mail.nats.cpu.{name}") * 1e6) for name in _MAIL_PROCESSES}
+        said.append(
+            f"mail over NATS: CPU for a message {cpu['sender']} µs in the sender, {cpu['receiver']} µs in the receiver,"
+            f" {cpu['server']} µs in NATS; nats-py alone {cpu['raw']} µs, and {cpu['raw.server']} µs in NATS"
         )
     if "moot.token.fast" in have:
         said.append(

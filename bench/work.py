@@ -253,8 +253,10 @@ class Bench:
     async def mail_nats(self) -> None:
         """Mail between two daemons over a NATS server, beside a client that only publishes."""
         cost = await measure_nats_mail(self.home / self.fresh("mail-nats"), self.base)
-        self.tally.add("raw.mail.nats", cost.raw)
-        self.tally.add("mail.nats", cost.rate)
+        self.tally.add("raw.mail.nats", *cost.raw)
+        self.tally.add("mail.nats", *cost.rate)
+        for process, seconds in cost.cpu.items():
+            self.tally.add(f"mail.nats.cpu.{process}", *seconds)
         self.tally.add("mail.nats.latency", cost.latency)
 
     async def broker(self) -> None:

@@ -76,7 +76,7 @@ STEER_POINTS = ("steer.taken", "steer.recorded")
 
 # Points that only mail between agents passes.
 PEER_POINTS = (
-    *(f"{when}.{write}" for when in ("commit", "committed") for write in ("mail", "outbox", "published", "receipt")),
+    *(f"{when}.{write}" for when in ("commit", "committed") for write in ("mail", "outbox", "settled", "receipt")),
     "mail.shown",
     "mail.waking",
     "relay.published",

@@ -9,7 +9,7 @@ from moot import failpoint
 from tests.chaos.cycles import Arena
 
 # What the stores of mail commit.
-_PEER_WRITES = ("mail", "outbox", "published", "receipt")
+_PEER_WRITES = ("mail", "outbox", "settled", "receipt")
 # What a firing of a scheduled job commits.
 _CRON_WRITES = ("fire",)
 SOURCES = Path(failpoint.__file__).parent

@@ -14,13 +14,21 @@ from moot.broker.nats_link import NatsSettings
 from moot.broker.nats_stream import STREAM
 from moot.daemon.clock import SystemClock
 from moot.domain.goal import make_goal_id
-from moot.domain.ports.broker import INBOX_SUBJECT, Arrival, Batch, Broker, Parcel, Position
+from moot.domain.ports.broker import INBOX_SUBJECT, Arrival, Batch, Broker, BrokerUnavailable, Parcel, Position
 from moot.engine.supervisor import Supervisor
 from tests.nats_server import NatsServer
 
 # Two stores; the second differs from the first in one bit of its first group.
 STORE, OTHER_STORE = 0x0123_0000_0000_0042, 0x0124_0000_0000_0042
 SMALL_STREAM = 20_000
+
+
+async def publish(broker: Broker, parcel: Parcel, *, message_id: str) -> Position:
+    """Publish one message. Raise BrokerUnavailable if it is not accepted."""
+    result = (await broker.publish_all({message_id: parcel}))[message_id]
+    if isinstance(result, BrokerUnavailable):
+        raise result
+    return result
 
 
 def make_parcel(body: str = "hello", *, store: int = STORE, conversation: int = 1) -> Parcel:

@@ -53,9 +53,10 @@ async def receive(storage: Storage, sequence: int, *mails: Mail) -> Sequence[Mai
 async def test_mail_waits_until_the_other_store_has_it(storage: Storage) -> None:
     outbox = storage.outbox
     first, second, other = outgoing(1), outgoing(2), outgoing(3, make_goal_id(9, 1))
-    await outbox.add([first, second], most=10)
-    await outbox.add([other, first], most=10)
+    added = await outbox.add([first, second], most=10)
+    added += await outbox.add([other, first], most=10)
     items = await unpublished(storage)
+    assert added == items
     assert [item.mail for item in items] == [first, second, other]
     assert [item.goal_id for item in items] == [BOB, BOB, other.goal_id]
     assert [item.mail for item in await unpublished(storage, after=items[0].number)] == [second, other]
@@ -70,6 +71,20 @@ async def test_mail_waits_until_the_other_store_has_it(storage: Storage) -> None
     waiting = await outbox.list_waiting(limit=10)
     assert [(item.mail, item.position) for item in waiting] == [(second, None), (other, Position("s1", 5))]
     assert await outbox.count_waiting() == 2
+
+
+@with_storage
+async def test_mail_whose_position_is_not_stored_is_removed_by_its_number(storage: Storage) -> None:
+    outbox = storage.outbox
+    items = await outbox.add([outgoing(number) for number in range(6)], most=10)
+    numbers = [item.number for item in items]
+    await outbox.set_positions({items[1].id: Position("s1", 2)})
+    back = ReturnedMail(mail=items[3].mail, state=NoticeState.REFUSED, reason="not accepted")
+    await outbox.receive(Receipt(position=Position("s1", 1), returned=[back]), now=NOW)
+    # What was given back stays, to be looked at.
+    assert await outbox.settle(THERE, Position("s1", 9), [numbers[5], *numbers[2:4], 99]) == 3
+    assert [item.number for item in await outbox.list_waiting(limit=10)] == [numbers[0], numbers[4]]
+    assert [dead.mail for dead in await outbox.list_failed(limit=10)] == [items[3].mail]
 
 
 @with_storage

@@ -1,14 +1,12 @@
 """Deliberate defects of mail between daemons. A simulation that does not find them checks too little."""
 
-import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
 
-from moot.domain.ports.broker import BrokerUnavailable
 from moot.engine.mailboxes import Mailboxes
+from moot.multiagent.peers.confirmations import Confirmations
 from moot.multiagent.peers.receiver import Receiver
 from moot.multiagent.peers.relay import Relay
 from moot.multiagent.peers.wakes import Wakes
@@ -46,27 +44,20 @@ def _forget_on_reconnect() -> list[Patch]:
         found = await list_unpublished(self, stream, after=after, limit=limit)
         return [item for item in found if item.position is None]
 
-    return [(MemoryOutbox, "list_unpublished", list_new)]
+    def is_published(self: Any, number: int, _stream: str) -> bool:
+        return number in self._published
+
+    return [(MemoryOutbox, "list_unpublished", list_new), (Confirmations, "is_published", is_published)]
 
 
 def _publish_at_once() -> list[Patch]:
     """Several messages for a goal are published at the same time."""
+    choose_next = Relay._choose_next
 
-    async def publish_all(self: Any, goal_id: str, _stream: str) -> None:
-        items = list(self._queues.pop(goal_id, ()))
+    def choose_all(self: Any) -> Any:
+        return [item for first in choose_next(self) for item in self._queues[first.goal_id]]
 
-        async def publish(item: Any) -> None:
-            try:
-                self._note_published(item, await self._publish(item))
-                self._loaded -= 1
-            except BrokerUnavailable:
-                self._queues.setdefault(goal_id, deque()).append(item)
-
-        await asyncio.gather(*map(publish, items))
-        self._publishing.discard(goal_id)
-        self._clock.call_later(0.1, self.wake)
-
-    return [(Relay, "_publish_queue", publish_all)]
+    return [(Relay, "_choose_next", choose_all)]
 
 
 def _wake_twice() -> list[Patch]:

@@ -108,10 +108,11 @@ def test_a_seed_of_mail_between_daemons_plays_the_same_way_twice() -> None:
     assert first == second
 
 
-# The seeds that find each soonest, unless it is 0.
-SOONEST = {"acknowledge mail before the commit": 2, "publish mail at once": 15}
+# A seed near to one that finds it: which one that is changes with everything that takes a step more or less.
+NEAR = {"forget mail on reconnect": 8, "publish mail at once": 12}
 
 
-@pytest.mark.parametrize(("name", "seed"), [(name, SOONEST.get(name, 0)) for name in MAIL_MUTANTS])
-def test_a_deliberate_defect_of_mail_is_found(name: str, seed: int) -> None:
-    assert find_first(MAIL_MUTANTS[name], [seed], MailScenario)[0] == seed
+@pytest.mark.parametrize("name", MAIL_MUTANTS)
+def test_a_deliberate_defect_of_mail_is_found(name: str) -> None:
+    first = NEAR.get(name, 0)
+    assert find_first(MAIL_MUTANTS[name], range(first, first + 30), MailScenario)[0] is not None

@@ -8,7 +8,7 @@ is alone on its own.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from itertools import islice
 from random import Random
@@ -259,15 +259,26 @@ class MemoryConnection:
         self.disconnect()
         self._broker.forget(self)
 
-    async def publish(self, parcel: Parcel, *, message_id: str) -> Position:
+    async def publish_all(self, parcels: Mapping[str, Parcel]) -> dict[str, Position | BrokerUnavailable]:
+        if len(parcels) == 1:
+            return {message_id: await self._publish(parcel, message_id) for message_id, parcel in parcels.items()}
+        async with asyncio.TaskGroup() as group:
+            tasks = {
+                message_id: group.create_task(self._publish(parcel, message_id))
+                for message_id, parcel in parcels.items()
+            }
+        return {message_id: task.result() for message_id, task in tasks.items()}
+
+    async def _publish(self, parcel: Parcel, message_id: str) -> Position | BrokerUnavailable:
         connection = self._connection
-        await self._travel(connection)
-        position = self._broker.store(parcel, message_id)
-        is_lost = self._broker.happens(self._broker.faults.lost_acknowledgements)
-        await self._travel(connection)
-        if is_lost:
-            raise BrokerUnavailable("the broker did not acknowledge the message")
-        return position
+        try:
+            await self._travel(connection)
+            position = self._broker.store(parcel, message_id)
+            is_lost = self._broker.happens(self._broker.faults.lost_acknowledgements)
+            await self._travel(connection)
+        except BrokerUnavailable as error:
+            return error
+        return BrokerUnavailable("the broker did not acknowledge the message") if is_lost else position
 
     async def _travel(self, connection: int) -> None:
         """Take the time that a message is under way. Raise BrokerUnavailable if the connection breaks meanwhile."""

@@ -7,7 +7,7 @@ says what is wrong. Needs the extra `nats`; imported only if `[broker] url` name
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
@@ -90,10 +90,10 @@ class NatsBroker:
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
 
-    async def publish(self, parcel: Parcel, *, message_id: str) -> Position:
+    async def publish_all(self, parcels: Mapping[str, Parcel]) -> dict[str, Position | BrokerUnavailable]:
         if self._link is None:
-            raise BrokerUnavailable(self._problem)
-        return await self._link.publish(parcel, message_id)
+            return dict.fromkeys(parcels, BrokerUnavailable(self._problem))
+        return await self._link.publish_all(parcels)
 
     async def announce(self, payload: bytes) -> None:
         if self._link is not None:

@@ -8,12 +8,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 import nats.errors
-from nats.aio.msg import Msg
 from nats.js.api import ConsumerInfo
 from nats.js.errors import NotFoundError
 
+from moot.broker.nats_client import read_header_block
 from moot.broker.nats_link import NatsLink
 from moot.broker.nats_stream import HEARTBEAT, STREAM, make_consumer_config, make_stream_id, restore_subject
 from moot.domain.ports.broker import Arrival, Batch, BatchHandler, BrokerUnavailable, Parcel, Position
@@ -23,6 +24,18 @@ MOST_IN_BATCH = 256
 _MOST_SILENCE = 3 * HEARTBEAT
 _DELETE_SECONDS = 1.0
 _ACKNOWLEDGE = b"+ACK"
+_ACKNOWLEDGE_COMMAND = b"PUB %%b %d\r\n%b\r\n" % (len(_ACKNOWLEDGE), _ACKNOWLEDGE)
+# How many tokens the reply subject of a message has at least.
+_TOKENS = 9
+
+
+class _Message(NamedTuple):
+    """A message as it was read from the connection."""
+
+    subject: bytes
+    reply: bytes
+    payload: bytes
+    headers: bytes
 
 
 class HandlingFailed(Exception):
@@ -37,18 +50,20 @@ class NatsConsumer:
         # Called when the server has agreed to send.
         self._note_begin = begin
         self._name = link.settings.name
-        self._messages: deque[Msg] = deque()
+        self._messages: deque[_Message] = deque()
         self._changed = asyncio.Event()
         # How many messages the server has sent to this consumer.
         self._received = 0
         # The last message that was acknowledged.
-        self._last: Msg | None = None
+        self._last: _Message | None = None
+        # What the reply subject of a message from the server's consumer contains.
+        self._mark = f".{STREAM}.{self._name}.".encode()
 
     async def run(self) -> None:
         """Consume until the connection is lost or a message cannot be handled; both raise."""
         self._link.call_when_lost(self._changed.set)
         inbox = self._link.client.new_inbox()
-        subscription = await self._link.client.subscribe(inbox, cb=self._receive)
+        subscription = await self._link.client.subscribe_bytes(inbox, self._receive)
         try:
             await self._delete(seconds=None)
             await self._begin(inbox)
@@ -84,13 +99,13 @@ class NatsConsumer:
         with suppress(NotFoundError):
             await (self._link.call(request) if seconds is None else self._link.call(request, seconds))
 
-    async def _receive(self, message: Msg) -> None:
-        if f".{STREAM}.{self._name}." in message.reply:
-            self._messages.append(message)
+    def _receive(self, subject: bytes, reply: bytes, payload: bytes, headers: bytes) -> None:
+        if self._mark in reply:
+            self._messages.append(_Message(subject, reply, payload, headers))
         # Anything else is a heartbeat, or came from somebody else.
         self._changed.set()
 
-    async def _take(self) -> list[Msg]:
+    async def _take(self) -> list[_Message]:
         """Wait for messages, and return those that are there."""
         while not self._messages:
             self._changed.clear()
@@ -103,33 +118,45 @@ class NatsConsumer:
                 raise BrokerUnavailable("the connection to the NATS server was lost")
         return [self._messages.popleft() for _ in range(min(len(self._messages), MOST_IN_BATCH))]
 
-    async def _handle_batch(self, messages: list[Msg]) -> None:
-        arrivals = tuple(self._read(message) for message in messages)
+    async def _handle_batch(self, messages: list[_Message]) -> None:
+        arrivals = tuple([self._read(message) for message in messages])
         await self._handle(Batch(arrivals=arrivals, position=arrivals[-1].position))
-        for message in messages:
-            await self._link.client.publish(message.reply, _ACKNOWLEDGE)
+        await self._link.client.send_commands(_ACKNOWLEDGE_COMMAND % message.reply for message in messages)
         self._last = messages[-1]
 
     async def _confirm_acknowledgements(self) -> None:
         """Wait until the server has processed what was acknowledged: a deleted consumer forgets what it has not."""
         if self._last is not None:
-            request = self._link.client.request(self._last.reply, _ACKNOWLEDGE, timeout=_DELETE_SECONDS)
+            request = self._link.client.request(self._last.reply.decode(), _ACKNOWLEDGE, timeout=_DELETE_SECONDS)
             await self._link.call(request, _DELETE_SECONDS)
 
-    def _read(self, message: Msg) -> Arrival:
-        sequence = message.metadata.sequence
+    def _read(self, message: _Message) -> Arrival:
+        in_stream, in_consumer = _read_sequences(message.reply)
         self._received += 1
-        if sequence.consumer != self._received:
+        if in_consumer != self._received:
             raise BrokerUnavailable("a message from the NATS server is missing")
+        headers = read_header_block(message.headers)
+        message_id = headers.pop("Nats-Msg-Id", "")
+        subject = restore_subject(message.subject.decode("utf-8", "replace"))
         return Arrival(
-            parcel=Parcel(
-                subject=restore_subject(message.subject),
-                payload=message.data,
-                headers={name: text for name, text in (message.headers or {}).items() if not name.startswith("Nats-")},
-            ),
-            position=Position(self._link.stream, sequence.stream),
-            message_id=(message.headers or {}).get("Nats-Msg-Id", ""),
+            parcel=Parcel(subject=subject, payload=message.payload, headers=headers),
+            position=Position(self._link.stream, in_stream),
+            message_id=message_id,
         )
+
+
+def _read_sequences(reply: bytes) -> tuple[int, int]:
+    """Return the number of a message in the stream and in the consumer.
+
+    The subject is $JS.ACK.stream.consumer.delivered.number.number.time.pending, or has a domain and an account after
+    ACK.
+    """
+    tokens = reply.split(b".")
+    first = 5 if len(tokens) == _TOKENS else 7
+    try:
+        return int(tokens[first]), int(tokens[first + 1])
+    except (IndexError, ValueError):
+        raise BrokerUnavailable("the NATS server sent a message without its numbers") from None
 
 
 def _is_idle(consumer: ConsumerInfo) -> bool:

@@ -6,20 +6,21 @@ is known to the relay, which publishes it again in order.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import nats.errors
 from msgspec import Struct
-from nats.aio.client import Client, RawCredentials
+from nats.aio.client import RawCredentials
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.errors import APIError
 
 from moot.broker.credentials import NatsCredentials
+from moot.broker.nats_client import NatsClient, make_publish_command
 from moot.broker.nats_errors import describe, find_violation
 from moot.broker.nats_stream import STREAM, make_stream_id, open_stream
 from moot.domain.ports.broker import PRESENCE_SUBJECT, BrokerUnavailable, Parcel, Position, PresenceHandler
@@ -59,24 +60,37 @@ class _PublishAnswer(Struct):
 _decode_answer = msgspec.json.Decoder(_PublishAnswer).decode
 
 
-class _SecureClient(Client):
-    """A client that never sends anything without TLS if its address says tls://."""
+class _Publication:
+    """Messages that were sent together, and what the server answered to each."""
 
-    def _connect_command(self) -> bytes:
-        server = self._current_server
-        if server is not None and server.uri.scheme == "tls" and not self._server_info.get("tls_required"):
-            raise nats.errors.SecureConnWantedError
-        return super()._connect_command()
+    def __init__(self, message_ids: Iterable[str]) -> None:
+        self.results: dict[str, Position | BrokerUnavailable] = {}
+        self.is_answered = asyncio.get_running_loop().create_future()
+        self._missing = set(message_ids)
 
-    def close_socket(self) -> None:
-        """Close the socket if `close` was interrupted or another task of the client has not closed it yet."""
-        if self._transport:
-            self._transport.close()  # type: ignore[no-untyped-call]
+    def answer(self, message_id: str, result: Position | BrokerUnavailable) -> None:
+        if message_id in self._missing:
+            self._missing.discard(message_id)
+            self.results[message_id] = result
+            if not self._missing and not self.is_answered.done():
+                self.is_answered.set_result(None)
+
+    def give_up(self, error: BrokerUnavailable) -> None:
+        for message_id in list(self._missing):
+            self.answer(message_id, error)
+
+
+class _Sent(NamedTuple):
+    """A message whose acknowledgement is awaited."""
+
+    publication: _Publication
+    message_id: str
+    subject: str
 
 
 class NatsLink:
     def __init__(self, settings: NatsSettings, clock: Clock, hear: PresenceHandler) -> None:
-        self.client = _SecureClient()
+        self.client = NatsClient()
         self.stream = ""
         self.is_lost = False
         self.settings = settings
@@ -87,8 +101,8 @@ class NatsLink:
         self._numbers = count()
         self._lost = asyncio.Event()
         self._error: Exception | None = None
-        # The messages whose acknowledgement is awaited: their subject, by the last token of the reply subject.
-        self._waiting: dict[str, tuple[str, asyncio.Future[_PublishAnswer]]] = {}
+        # By the last token of the reply subject.
+        self._waiting: dict[bytes, _Sent] = {}
         self._limits: list[Timeout] = []
         self._on_lost: list[Callable[[], object]] = []
 
@@ -101,7 +115,7 @@ class NatsLink:
         await self._connect(credentials, tls)
         await self.client.subscribe(f"{PRESENCE_SUBJECT}*", cb=self._receive_presence)
         self._inbox = self.client.new_inbox()
-        await self.client.subscribe(f"{self._inbox}.*", cb=self._receive_answer)
+        await self.client.subscribe_bytes(f"{self._inbox}.*", self._receive_answer)
         info = await self.call(open_stream(self.jetstream, self.settings.most_stream_bytes))
         self.stream = make_stream_id(info)
 
@@ -183,39 +197,57 @@ class NatsLink:
         finally:
             self._limits.remove(limit)
 
-    async def publish(self, parcel: Parcel, message_id: str) -> Position:
-        token = str(next(self._numbers))
-        answer: asyncio.Future[_PublishAnswer] = asyncio.get_running_loop().create_future()
-        self._waiting[token] = parcel.subject, answer
-        headers = {**parcel.headers, "Nats-Msg-Id": message_id, "Nats-Expected-Stream": STREAM}
+    async def publish_all(self, parcels: Mapping[str, Parcel]) -> dict[str, Position | BrokerUnavailable]:
+        publication = _Publication(parcels)
+        tokens: list[bytes] = []
+        commands: list[bytes] = []
+        for message_id, parcel in parcels.items():
+            token = str(next(self._numbers))
+            try:
+                commands.append(self._make_command(parcel, message_id, token))
+            except nats.errors.Error as error:
+                publication.answer(message_id, self.explain(error))
+                continue
+            tokens.append(token.encode())
+            self._waiting[tokens[-1]] = _Sent(publication, message_id, parcel.subject)
         try:
             async with self.clock.timeout(_ANSWER_SECONDS):
-                await self.client.publish(
-                    parcel.subject, parcel.payload, reply=f"{self._inbox}.{token}", headers=headers
-                )
-                stored = await answer
+                await self.client.send_commands(commands)
+                await publication.is_answered
         except TimeoutError:
-            raise BrokerUnavailable("the NATS server did not acknowledge the message") from None
+            publication.give_up(BrokerUnavailable("the NATS server did not acknowledge the message"))
         except nats.errors.Error as error:
-            raise self.explain(error) from None
+            publication.give_up(self.explain(error))
         finally:
-            self._waiting.pop(token, None)
-        if stored.error is not None:
-            problem = stored.error
-            raise self.explain(APIError(problem.code, problem.description, problem.err_code))
-        return Position(self.stream, stored.seq)
+            for each in tokens:
+                self._waiting.pop(each, None)
+        return publication.results
 
-    async def _receive_answer(self, message: Msg) -> None:
-        _, answer = self._waiting.get(message.subject.rpartition(".")[2], (None, None))
-        if answer is None or answer.done():
-            return
-        if message.headers and message.headers.get("Status"):
-            answer.set_exception(nats.errors.NoRespondersError())
-            return
+    def _make_command(self, parcel: Parcel, message_id: str, token: str) -> bytes:
+        if len(parcel.payload) > self.client.max_payload:
+            raise nats.errors.MaxPayloadError
+        headers = {"Nats-Msg-Id": message_id, **parcel.headers}
+        return make_publish_command(parcel.subject, f"{self._inbox}.{token}", headers, parcel.payload)
+
+    def _receive_answer(self, subject: bytes, _reply: bytes, data: bytes, _headers: bytes) -> None:
+        sent = self._waiting.pop(subject[len(self._inbox) + 1 :], None)
+        if sent is not None:
+            sent.publication.answer(sent.message_id, self._read_answer(data))
+
+    def _read_answer(self, data: bytes) -> Position | BrokerUnavailable:
+        if not data:
+            # Only a header, which says that nobody has subscribed: there is no such stream.
+            return self.explain(nats.errors.NoRespondersError())
         try:
-            answer.set_result(_decode_answer(message.data))
+            answer = _decode_answer(data)
         except msgspec.MsgspecError:
-            answer.set_exception(BrokerUnavailable("the NATS server sent an answer that is not valid"))
+            return BrokerUnavailable("the NATS server sent an answer that is not valid")
+        if answer.error is not None:
+            problem = answer.error
+            return self.explain(APIError(problem.code, problem.description, problem.err_code))
+        if answer.stream != STREAM:
+            return BrokerUnavailable(f"the message was stored in the stream {answer.stream[:64]!r}, not in {STREAM}")
+        return Position(self.stream, answer.seq)
 
     async def _receive_presence(self, message: Msg) -> None:
         self._hear(message.subject.removeprefix(PRESENCE_SUBJECT), message.data)
@@ -229,10 +261,10 @@ class NatsLink:
         self._error = violation or error
         if violation is None:
             return
-        for subject, answer in self._waiting.values():
-            if subject == violation.subject and not answer.done():
-                answer.set_exception(self.explain(violation))
-        if violation.subject not in {subject for subject, _ in self._waiting.values()}:
+        refused = [sent for sent in self._waiting.values() if sent.subject == violation.subject]
+        for sent in refused:
+            sent.publication.answer(sent.message_id, self.explain(violation))
+        if not refused:
             self._end_limits()
 
     async def _note_lost(self) -> None:
@@ -240,9 +272,8 @@ class NatsLink:
             return
         self.is_lost = True
         self._error = self._error or nats.errors.ConnectionClosedError()
-        for _, answer in self._waiting.values():
-            if not answer.done():
-                answer.set_exception(self.explain(self._error))
+        for sent in self._waiting.values():
+            sent.publication.give_up(self.explain(self._error))
         self._end_limits()
         self._lost.set()
         for callback in self._on_lost:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import re
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -103,10 +103,10 @@ class ConfiguredBroker:
         for consumption in self._consumptions:
             await consumption.start(self._broker)
 
-    async def publish(self, parcel: Parcel, *, message_id: str) -> Position:
+    async def publish_all(self, parcels: Mapping[str, Parcel]) -> dict[str, Position | BrokerUnavailable]:
         if self._flaw:
-            raise BrokerUnavailable(self._flaw)
-        return await self._broker.publish(parcel, message_id=message_id)
+            return dict.fromkeys(parcels, BrokerUnavailable(self._flaw))
+        return await self._broker.publish_all(parcels)
 
     async def announce(self, payload: bytes) -> None:
         await self._broker.announce(payload)

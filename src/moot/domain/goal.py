@@ -4,6 +4,7 @@ Listed by store/mail.py; multiagent/peers/ decides which goals a sender may reac
 """
 
 from enum import StrEnum
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -73,6 +74,7 @@ def make_goal_id(store: int, conversation: int) -> str:
     return write_uuid(high | 2 << _STORE_BITS | store)
 
 
+@lru_cache(maxsize=4096)
 def read_goal_id(text: str) -> tuple[int, int] | None:
     """Return the numbers of the store and of the conversation; None if the text is no id of a goal."""
     value = read_uuid(text)

@@ -20,6 +20,7 @@ from moot.domain.errors import BadRequest
 from moot.domain.goal import read_goal_id
 from moot.domain.mail import MAX_BODY_BYTES, Mail, check_body
 from moot.domain.peer_address import is_daemon_name
+from moot.domain.uuid_text import write_uuid
 
 # The subjects of mail and of what became of it end with the id of a goal.
 INBOX_SUBJECT = "agent.inbox."
@@ -28,7 +29,7 @@ NOTICE_SUBJECT = "agent.notice."
 MAX_PAYLOAD_BYTES = 6 * MAX_BODY_BYTES + 16 * 1024
 
 DAEMON, THREAD, HOPS = "Moot-Daemon", "Moot-Thread", "Moot-Hops"
-TAINT, SIGNATURE = "Moot-Taint", "Moot-Signature"
+TAINT, SIGNATURE, PROOF = "Moot-Taint", "Moot-Signature", "Moot-Proof"
 
 _MOST_HOPS = 1_000_000
 _MOST_TAINTS = 64
@@ -82,12 +83,15 @@ class MailHeaders(Struct, frozen=True, kw_only=True):
     hops: int = 0
     taint: frozenset[str] = frozenset()
     signature: str = ""
+    # That the message is one of those the signature is for; empty if it is the only one.
+    proof: str = ""
 
 
 def make_subject(kind: str, goal_id: str) -> str:
     return f"{kind}{goal_id}"
 
 
+@lru_cache(maxsize=1024)
 def read_subject(subject: str) -> tuple[str, str] | None:
     """Return INBOX_SUBJECT or NOTICE_SUBJECT, and the id of the goal; None for any other subject."""
     kind, dot, goal_id = subject.rpartition(".")
@@ -100,12 +104,18 @@ def read_subject(subject: str) -> tuple[str, str] | None:
 def write_message(mail: Mail) -> InboxMessage:
     return InboxMessage(
         from_agent_id=mail.from_agent,
-        from_goal_id=UUID(mail.from_goal),
+        from_goal_id=_parse_uuid(mail.from_goal),
         to_agent_id=mail.to_agent,
         body=mail.body,
         sent_at=datetime.fromtimestamp(mail.sent_at, UTC),
         correlation_id=UUID(mail.correlation_id) if mail.correlation_id else None,
     )
+
+
+@lru_cache(maxsize=1024)
+def _parse_uuid(text: str) -> UUID:
+    # Most senders send more than once.
+    return UUID(text)
 
 
 def encode_message(mail: Mail) -> bytes:
@@ -172,17 +182,20 @@ def _replace_field(message: InboxMessage, name: str, value: object) -> InboxMess
     return changed
 
 
-def make_mail(message: InboxMessage, *, mail_id: str, goal_id: str, headers: MailHeaders) -> Mail:
-    """Return the mail that a message contains. Whether its sender is what it says is for the caller to check."""
+def make_mail(message: InboxMessage, *, mail_id: str, goal_id: str, headers: MailHeaders, from_agent: str = "") -> Mail:
+    """Return the mail that a message contains. Whether its sender is what it says is for the caller to check.
+
+    `from_agent` is the address of the sender, if that is not the name in the message.
+    """
     return Mail(
         id=mail_id,
         goal_id=goal_id,
-        from_agent=message.from_agent_id,
-        from_goal=str(message.from_goal_id),
+        from_agent=from_agent or message.from_agent_id,
+        from_goal=write_uuid(message.from_goal_id.int),
         to_agent=message.to_agent_id,
         body=message.body,
         sent_at=message.sent_at.timestamp(),
-        correlation_id=str(message.correlation_id) if message.correlation_id is not None else "",
+        correlation_id=write_uuid(message.correlation_id.int) if message.correlation_id is not None else "",
         thread=headers.thread,
         hops=headers.hops,
         taint=headers.taint,
@@ -208,13 +221,15 @@ def _check_message(message: InboxMessage) -> None:
 
 
 def write_headers(headers: MailHeaders) -> dict[str, str]:
-    return {
-        DAEMON: headers.daemon,
-        THREAD: headers.thread,
-        HOPS: str(headers.hops),
-        TAINT: _write_taint(headers.taint),
-        SIGNATURE: headers.signature,
-    }
+    """Return the headers as they are sent: those that say nothing are left out."""
+    written = {DAEMON: headers.daemon, THREAD: headers.thread, SIGNATURE: headers.signature}
+    if headers.proof:
+        written[PROOF] = headers.proof
+    if headers.hops:
+        written[HOPS] = str(headers.hops)
+    if headers.taint:
+        written[TAINT] = _write_taint(headers.taint)
+    return written
 
 
 def check_sendable(mail: Mail) -> None:
@@ -230,9 +245,10 @@ def read_headers(message_id: str, given: Mapping[str, str]) -> MailHeaders:
         id=message_id,
         daemon=given.get(DAEMON, ""),
         thread=given.get(THREAD, ""),
-        hops=_read_hops(given.get(HOPS, "")),
-        taint=_read_taint(given.get(TAINT, "")),
+        hops=_read_hops(given[HOPS]) if HOPS in given else 0,
+        taint=_read_taint(given[TAINT]) if TAINT in given else frozenset(),
         signature=given.get(SIGNATURE, ""),
+        proof=given.get(PROOF, ""),
     )
     _check_headers(headers)
     return headers
@@ -277,14 +293,9 @@ def _check_taint(taint: frozenset[str]) -> None:
 
 def list_signed_bytes(subject: str, headers: MailHeaders, payload: bytes) -> bytes:
     """Return the bytes that are signed. The length before each part makes them different for any two messages."""
-    parts = (
-        b"moot-mail-1",
-        subject.encode(),
-        headers.id.encode(),
-        headers.daemon.encode(),
-        headers.thread.encode(),
-        str(headers.hops).encode(),
-        _write_taint(headers.taint).encode(),
-        payload,
+    taint = _write_taint(headers.taint)
+    text = (
+        f"moot-mail-1:{len(subject)}:{subject}{len(headers.id)}:{headers.id}{len(headers.daemon)}:{headers.daemon}"
+        f"{len(headers.thread)}:{headers.thread}{headers.hops}:{len(taint)}:{taint}"
     )
-    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    return text.encode() + payload

@@ -27,8 +27,10 @@ def add(db: apsw.Connection, mails: Sequence[Mail], state: NoticeState, reason: 
             insert(db, make_notice_id(mail.id, state), mail, state, reason)
 
 
-def insert(db: apsw.Connection, item_id: str, mail: Mail, notice: NoticeState | None = None, reason: str = "") -> None:
-    """Write an item, unless it is there already."""
+def insert(
+    db: apsw.Connection, item_id: str, mail: Mail, notice: NoticeState | None = None, reason: str = ""
+) -> int | None:
+    """Write an item and return its number, or None if it is there already."""
     to, own = (mail.goal_id, mail.from_goal) if notice is None else (mail.from_goal, mail.goal_id)
     receiver, here = read_goal_id(to), read_goal_id(own)
     assert receiver is not None, "the receiver is a goal"
@@ -45,3 +47,4 @@ def insert(db: apsw.Connection, item_id: str, mail: Mail, notice: NoticeState | 
             reason,
         ),
     )
+    return db.last_insert_rowid() if db.changes() else None

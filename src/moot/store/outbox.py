@@ -24,10 +24,7 @@ from moot.store.sqlite import SqliteStore
 
 _COLUMNS = "number, id, content, notice, reason, stream, sequence"
 _IS_WAITING = "failed_at = 0 AND notice = ''"
-_MOST_WAITING = (
-    f"SELECT coalesce((SELECT max(number) FROM outbox WHERE {_IS_WAITING})"
-    f" - (SELECT min(number) FROM outbox WHERE {_IS_WAITING}) + 1, 0)"
-)
+_MOST_WAITING = "SELECT coalesce((SELECT max(number) FROM outbox) - (SELECT min(number) FROM outbox) + 1, 0)"
 _mail = msgspec.json.Decoder(Mail)
 
 
@@ -38,9 +35,8 @@ class SqliteOutbox:
     async def load_store_number(self) -> int:
         return await self._store.read(notices.load_store_number)
 
-    async def add(self, mails: Sequence[Mail], *, most: int) -> None:
-        # Many agents may send at once; these share one transaction.
-        await self._store.post(lambda db: _add(db, mails, most), "outbox")
+    async def add(self, mails: Sequence[Mail], *, most: int) -> list[OutboxItem]:
+        return await self._store.post(lambda db: _add(db, mails, most), "outbox")
 
     async def list_unpublished(self, stream: str, *, after: int, limit: int) -> list[OutboxItem]:
         return await self._store.read(
@@ -49,10 +45,10 @@ class SqliteOutbox:
 
     async def set_positions(self, positions: Mapping[str, Position]) -> None:
         given = dict(positions)
-        await self._store.post(lambda db: _set_positions(db, given), "published")
+        await self._store.post(lambda db: _set_positions(db, given))
 
-    async def settle(self, store: int, position: Position) -> int:
-        return await self._store.post(lambda db: _settle(db, store, position))
+    async def settle(self, store: int, position: Position, numbers: Sequence[int] = ()) -> int:
+        return await self._store.post(lambda db: _settle(db, store, position, numbers), "settled")
 
     async def receive(self, receipt: Receipt, *, now: float) -> ReceiptResult:
         return await self._store.post(lambda db: _receive(db, receipt, now), "receipt")
@@ -94,17 +90,21 @@ def _count_waiting(db: apsw.Connection) -> int:
     return int(db.execute(f"SELECT count(*) FROM outbox WHERE {_IS_WAITING}").get)
 
 
-def _add(db: apsw.Connection, mails: Sequence[Mail], most: int) -> None:
-    # The numbers of those that wait tell how many they are at most, without a look at each of them.
+def _add(db: apsw.Connection, mails: Sequence[Mail], most: int) -> list[OutboxItem]:
+    # The numbers of the items tell how many wait at most, without a look at each of them.
     if db.execute(_MOST_WAITING).get + len(mails) > most and _count_waiting(db) + len(mails) > most:
         raise Busy(
             f"{most} messages wait for other daemons already",
             fix="See `moot peers outbox`; `max_outbox` under [broker] allows more.",
         )
+    items: list[OutboxItem] = []
     for mail in mails:
-        notices.insert(db, mail.id, mail)
+        number = notices.insert(db, mail.id, mail)
+        if number is not None:
+            items.append(OutboxItem(number=number, id=mail.id, mail=mail))
         if mail.correlation_id and is_bridge(mail.body):
             sent_bridges.insert(db, mail)
+    return items
 
 
 def _set_positions(db: apsw.Connection, positions: Mapping[str, Position]) -> None:
@@ -112,12 +112,27 @@ def _set_positions(db: apsw.Connection, positions: Mapping[str, Position]) -> No
     db.executemany("UPDATE outbox SET stream = ?, sequence = ? WHERE id = ?", given)
 
 
-def _settle(db: apsw.Connection, store: int, position: Position) -> int:
+def _settle(db: apsw.Connection, store: int, position: Position, numbers: Sequence[int]) -> int:
     db.execute(
-        "DELETE FROM outbox WHERE store = ? AND stream = ? AND sequence <= ? AND failed_at = 0",
+        "DELETE FROM outbox WHERE store = ? AND stream = ? AND sequence <= ? AND failed_at = 0 AND stream <> ''",
         (store, position.stream, position.sequence),
     )
-    return db.changes()
+    removed = db.changes()
+    for first, last in _list_ranges(numbers):
+        db.execute("DELETE FROM outbox WHERE number BETWEEN ? AND ? AND failed_at = 0", (first, last))
+        removed += db.changes()
+    return removed
+
+
+def _list_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of each range of numbers without a gap: one statement removes it."""
+    ranges: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = ranges[-1][0], number
+        else:
+            ranges.append((number, number))
+    return ranges
 
 
 def _load_position(db: apsw.Connection) -> Position | None:
@@ -132,8 +147,11 @@ def _receive(db: apsw.Connection, receipt: Receipt, now: float) -> ReceiptResult
     stored: list[Mail] = []
     evicted: list[Mail] = []
     refused = list(receipt.refused)
+    conversations = {
+        goal_id: mail_rows.find_conversation(db, goal_id) for goal_id in {m.goal_id for m in receipt.mails}
+    }
     for mail in receipt.mails:
-        conversation = mail_rows.find_conversation(db, mail.goal_id)
+        conversation = conversations[mail.goal_id]
         if conversation is None:
             refused.append(ReturnedMail(mail=mail, state=NoticeState.REFUSED, reason=f"no live goal `{mail.goal_id}`"))
         elif mail_rows.insert(db, conversation, mail):

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -24,6 +24,8 @@ class Readers:
         self._loop = asyncio.get_running_loop()
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._closed = False
+        # Who waits for a read that has not begun, by what it reads.
+        self._together: dict[Work[Any], list[asyncio.Future[Any]]] = {}
         first = connect_reader(path, tuning)
         self._threads = [
             threading.Thread(target=self._serve, args=(opened,), name=f"moot-store-reader-{number}", daemon=True)
@@ -38,6 +40,26 @@ class Readers:
         future: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put(Job(work, future))
         return await future
+
+    async def read_together(self, work: Work[T]) -> T:
+        """As `read`, but one read serves all who ask for the same before it begins. `work` must be a function."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        waiting = self._together.setdefault(work, [])
+        waiting.append(future)
+        if len(waiting) == 1:
+            self._loop.call_soon(self._begin_together, work)
+        return await future
+
+    def _begin_together(self, work: Work[Any]) -> None:
+        jobs = [Job(work, future) for future in self._together.pop(work)]
+        if self._closed:
+            for job in jobs:
+                job.error = StoreError("the store is closed", fix="Start the daemon again.")
+            settle(jobs)
+            return
+        read: asyncio.Future[Any] = self._loop.create_future()
+        read.add_done_callback(lambda done: _pass_on(done, jobs))
+        self._jobs.put(Job(work, read))
 
     async def close(self) -> None:
         if not self._closed:
@@ -62,6 +84,14 @@ class Readers:
             call_in_loop(self._loop, settle, [job])
         if connection is not None:
             connection.close(True)
+
+
+def _pass_on(done: asyncio.Future[Any], jobs: list[Job]) -> None:
+    """Give the result of a read to all who wait for it."""
+    error = done.exception()
+    for job in jobs:
+        job.error, job.result = error, None if error is not None else done.result()
+    settle(jobs)
 
 
 def _read(connection: apsw.Connection, work: Work[T]) -> T:

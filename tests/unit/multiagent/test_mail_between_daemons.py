@@ -1,6 +1,7 @@
 """Mail between daemons over the broker in memory: who is there, what arrives, and what happens when something fails."""
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 from msgspec.structs import replace
@@ -19,10 +20,13 @@ from moot.domain.inbox_message import (
 )
 from moot.domain.mail import INBOX_CAPACITY, Mail, make_mail_id
 from moot.domain.outbox import KnownDaemon
-from moot.domain.ports.broker import Parcel
+from moot.domain.ports.broker import BrokerUnavailable, Parcel, Position
 from moot.domain.token import Token
+from moot.multiagent.peers import batch_signatures
 from moot.multiagent.peers.arrivals import UNVERIFIED_TAINT
+from moot.multiagent.peers.batch_signatures import sign_all
 from moot.multiagent.peers.signatures import Identity
+from tests.contracts.broker_kit import publish
 from tests.simulation.clock import VirtualClock
 from tests.unit.multiagent.peer_kit import Node, make_agent, pass_time, start_two
 
@@ -205,7 +209,7 @@ async def test_what_no_known_daemon_has_signed_is_dropped_and_counted() -> None:
     # The text of mail that was not given back to anybody is not shown. What the desk signed is given back to it.
     dropped = [event.body.mail for event in laptop.events if isinstance(event.body, MailDropped)]
     assert [mail.to_agent for mail in dropped if mail.body] == ["bob", "unreadable", "ann", "bob"]
-    await desk.connection.publish(genuine, message_id=MAIL_ID)
+    await publish(desk.connection, genuine, message_id=MAIL_ID)
     await pass_time(1.0)
     assert await laptop.bodies("bob") == ["do it"]
 
@@ -218,6 +222,134 @@ async def test_what_no_known_daemon_has_signed_is_dropped_and_counted() -> None:
     assert [(each.from_agent, each.from_goal, each.body) for each in read[1:]] == [("ada (unverified)", "", "do it")]
     assert read[1].taint == {UNVERIFIED_TAINT}
     assert read[1].id != mail.id
+    for node in (desk, laptop):
+        await node.stop()
+
+
+async def test_messages_of_a_batch_stand_for_themselves() -> None:
+    """Some may be lost, come late or come twice; nobody can put another one in their place."""
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    ada, bob, other = await desk.talk("ada"), await laptop.talk("bob"), await laptop.talk("bob", "tg:1")
+    ids = [make_mail_id("run", str(number), "goal") for number in range(5)]
+    unsigned = [
+        (
+            make_subject(INBOX_SUBJECT, bob.id),
+            MailHeaders(id=mail_id, daemon="desk"),
+            encode_message(
+                Mail(
+                    id=mail_id,
+                    goal_id=bob.id,
+                    from_agent="ada",
+                    from_goal=ada.id,
+                    to_agent="bob",
+                    body=f"mail {number}",
+                    sent_at=1.0,
+                )
+            ),
+        )
+        for number, mail_id in enumerate(ids)
+    ]
+    signed = sign_all(desk.identity, [list_signed_bytes(*parts) for parts in unsigned])
+    parcels = [
+        Parcel(subject=subject, payload=payload, headers=write_headers(replace(headers, signature=text, proof=proof)))
+        for (subject, headers, payload), (text, proof) in zip(unsigned, signed, strict=True)
+    ]
+    batch_signatures._list_known.cache_clear()
+    wrong = [
+        (replace(parcels[2], payload=parcels[1].payload), ids[2]),
+        (replace(parcels[2], subject=make_subject(INBOX_SUBJECT, other.id)), ids[2]),
+        (parcels[2], ids[4]),
+        (replace(parcels[4], headers={**parcels[4].headers, "Moot-Proof": parcels[1].headers["Moot-Proof"]}), ids[4]),
+        (replace(parcels[2], headers={**parcels[2].headers, "Moot-Taint": '["web"]'}), ids[2]),
+    ]
+    for parcel, mail_id in wrong:
+        broker._append(parcel, mail_id)
+    laptop.connection.wake()
+    await pass_time(1.0)
+    assert laptop.others.receiver.dropped == {"signature": len(wrong)}
+    assert await laptop.unread("bob", "tg:1") == []
+    for number in (3, 1, 3, 0, 2):
+        broker._append(parcels[number], ids[number])
+        laptop.connection.wake()
+        await pass_time(1.0)
+    for parcel, mail_id in wrong[:3]:
+        broker._append(parcel, mail_id)
+    laptop.connection.wake()
+    await pass_time(1.0)
+    assert await laptop.bodies("bob") == ["mail 3", "mail 1", "mail 0", "mail 2"]
+    assert laptop.others.receiver.dropped == {"signature": len(wrong) + 3}
+    for node in (desk, laptop):
+        await node.stop()
+
+
+async def test_what_is_sent_at_the_same_time_is_stored_and_published_together() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    goals = [await laptop.talk("bob", f"tg:{number}") for number in range(4)]
+    published: list[int] = []
+    publish_all = desk.connection.publish_all
+
+    async def note_size(parcels: Mapping[str, Parcel]) -> dict[str, Position | BrokerUnavailable]:
+        published.append(len(parcels))
+        return await publish_all(parcels)
+
+    desk.connection.publish_all = note_size  # type: ignore[method-assign]
+    reports = await asyncio.gather(
+        *(desk.send("ada", "bob@laptop", f"to {goal.id}", goal_id=goal.id) for goal in goals)
+    )
+    assert [report.delivered_to for report in reports] == [(goal.id,) for goal in goals]
+    assert published == [len(goals)]
+    # One that does not fit does not prevent the others, and two for one goal stay in order.
+    await pass_time(3.0)
+    desk.max_outbox = 2
+    reports = await asyncio.gather(
+        *(desk.send("ada", "bob@laptop", f"{number}", goal_id=goals[0].id) for number in range(3))
+    )
+    assert [len(report.delivered_to) for report in reports] == [1, 1, 0]
+    assert reports[2].unreachable_reasons == (
+        f"delivery failed for goal {goals[0].id}: 2 messages wait for other daemons already",
+    )
+    await pass_time(3.0)
+    assert [mail.body for mail in await laptop.unread("bob", "tg:0")] == [f"to {goals[0].id}", "0", "1"]
+    for node in (desk, laptop):
+        await node.stop()
+
+
+async def test_the_position_of_mail_is_stored_only_if_its_receiver_does_not_confirm_it() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    stored: list[int] = []
+    set_positions = desk.storage.outbox.set_positions
+
+    async def note_count(positions: Mapping[str, Position]) -> None:
+        stored.append(len(positions))
+        await set_positions(positions)
+
+    desk.storage.outbox.set_positions = note_count  # type: ignore[method-assign]
+    await desk.send("ada", "bob@laptop", "first")
+    (item,) = await desk.storage.outbox.list_waiting(limit=9)
+    assert item.position is None
+    assert desk.others.is_published(item)
+    await pass_time(5.0)
+    assert (stored, await desk.storage.outbox.count_waiting()) == ([], 0)
+    # Nobody confirms it: it is stored, and confirmed by what is received later.
+    broker.partition("laptop")
+    await desk.send("ada", "bob@laptop", "second")
+    await pass_time(5.0)
+    (item,) = await desk.storage.outbox.list_waiting(limit=9)
+    assert (stored, item.position is not None) == ([1], True)
+    # So is what is not confirmed when the daemon stops: it is not published again.
+    await desk.send("ada", "bob@laptop", "third")
+    await desk.stop()
+    assert stored == [1, 1]
+    pending = broker.count_pending()
+    await desk.start()
+    broker.heal("laptop")
+    await pass_time(5.0)
+    assert pending == 2
+    assert await laptop.bodies("bob") == ["first", "second", "third"]
+    assert await desk.storage.outbox.count_waiting() == 0
     for node in (desk, laptop):
         await node.stop()
 

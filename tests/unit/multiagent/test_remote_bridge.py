@@ -12,6 +12,7 @@ from moot.domain.inbox_message import INBOX_SUBJECT, encode_message, make_subjec
 from moot.domain.mail import Mail, make_mail_id
 from moot.domain.ports.broker import Parcel
 from moot.multiagent.peers.letter import Letter
+from tests.contracts.broker_kit import publish
 from tests.simulation.clock import VirtualClock
 from tests.unit.multiagent.peer_kit import Node, make_agent, pass_time, start_two
 
@@ -183,7 +184,7 @@ async def test_what_nobody_signed_cannot_ask_for_a_shutdown() -> None:
         correlation_id=ID,
     )
     parcel = Parcel(subject=make_subject(INBOX_SUBJECT, goal.id), payload=encode_message(mail), headers={})
-    await desk.connection.publish(parcel, message_id="")
+    await publish(desk.connection, parcel, message_id="")
     await pass_time(1.0)
     assert await laptop.unread("bob") == []
     assert laptop.drops == ["shutdown_request must be signed by a daemon"]

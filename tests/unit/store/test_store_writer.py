@@ -201,3 +201,31 @@ def test_what_still_waits_when_the_store_closes_is_committed(tmp_path: Path) -> 
         await again.close()
 
     asyncio.run(run())
+
+
+async def test_one_read_serves_all_who_ask_before_it_begins(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "moot.db")
+    reads: list[apsw.Connection] = []
+
+    def count(db: apsw.Connection) -> int:
+        reads.append(db)
+        return int(db.execute("SELECT count(*) FROM runs").get)
+
+    def fail(_db: apsw.Connection) -> None:
+        raise Conflict("no")
+
+    together = store._readers.read_together
+    first, second = asyncio.ensure_future(together(count)), asyncio.ensure_future(together(count))
+    third = asyncio.ensure_future(together(count))
+    await asyncio.sleep(0)
+    # Who stops waiting takes nothing from the others.
+    second.cancel()
+    assert (await first, await third, len(reads)) == (0, 0, 1)
+    # What was committed before is seen.
+    await begin(store, 1)
+    assert await together(count) == 1
+    for failed in await asyncio.gather(together(fail), together(fail), return_exceptions=True):
+        assert isinstance(failed, Conflict)
+    await store.close()
+    with pytest.raises(StoreError):
+        await together(count)

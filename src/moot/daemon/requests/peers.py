@@ -146,7 +146,8 @@ class PeerRequests:
     async def list_outbox(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("list the outbox")
         waiting = await self._outbox.list_waiting(limit=_MOST_LISTED)
-        shown = [_outbox_info(each) for each in waiting]
+        others = self._others
+        shown = [_outbox_info(each, others is not None and others.is_published(each)) for each in waiting]
         total = await self._outbox.count_waiting()
         reply.send(pb.ServerMessage(outbox=pb.OutboxList(mail=shown, total=total)))
 
@@ -211,9 +212,9 @@ def _daemon_info(daemon: DaemonStatus) -> pb.OtherDaemonInfo:
     )
 
 
-def _outbox_info(item: OutboxItem) -> pb.OutboxItemInfo:
+def _outbox_info(item: OutboxItem, is_published: bool) -> pb.OutboxItemInfo:
     mail = replace(item.mail, body=item.mail.body[:_LONGEST_BODY])
-    return pb.OutboxItemInfo(mail=mail_info(mail), published=item.position is not None)
+    return pb.OutboxItemInfo(mail=mail_info(mail), published=is_published)
 
 
 def _goal_info(goal: Goal) -> pb.GoalInfo:

@@ -84,11 +84,11 @@ class Broker(Protocol):
         """
         ...
 
-    async def publish(self, parcel: Parcel, *, message_id: str) -> Position:
-        """Store a message in the broker's stream and return its place.
+    async def publish_all(self, parcels: Mapping[str, Parcel]) -> dict[str, Position | BrokerUnavailable]:
+        """Store messages in the broker's stream; return for each the place, or why the broker did not accept it.
 
-        Messages are stored in the order of the calls only if each call is made after the previous one returned. A call
-        that failed may have stored its message nevertheless. Raise BrokerUnavailable if the broker did not accept it.
+        They are given by their ids. They may be stored in any order: for a certain one, call this after the previous
+        call has returned. A message that was not accepted may be stored nevertheless.
         """
         ...
 

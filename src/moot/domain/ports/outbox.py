@@ -14,8 +14,8 @@ class Outbox(Protocol):
         """Return the number that is in the ids of the goals of this store."""
         ...
 
-    async def add(self, mails: Sequence[Mail], *, most: int) -> None:
-        """Add mail for goals of other stores. Mail that is there already is ignored.
+    async def add(self, mails: Sequence[Mail], *, most: int) -> list[OutboxItem]:
+        """Add mail for goals of other stores, and return what was added. Mail that is there already is ignored.
 
         Raise Busy, and add nothing, if more than `most` would wait.
         """
@@ -29,8 +29,11 @@ class Outbox(Protocol):
         """Note where the broker has stored items, by their id."""
         ...
 
-    async def settle(self, store: int, position: Position) -> int:
-        """Remove what a store has received up to this position; return how many items that were."""
+    async def settle(self, store: int, position: Position, numbers: Sequence[int] = ()) -> int:
+        """Remove what a store has received up to this position; return how many items that were.
+
+        `numbers` are those of items whose position is not stored.
+        """
         ...
 
     async def receive(self, receipt: Receipt, *, now: float) -> ReceiptResult:

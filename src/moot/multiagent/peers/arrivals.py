@@ -33,9 +33,9 @@ from moot.domain.peer_address import PERSON, is_allowed, join_address, split_add
 from moot.domain.ports.broker import Arrival, Parcel
 from moot.domain.token import Token
 from moot.domain.uuid_text import hash_to_uuid
+from moot.multiagent.peers.batch_signatures import verify_message
 from moot.multiagent.peers.directory import explain_not_accepted, find_principal
 from moot.multiagent.peers.remote_directory import RemoteDirectory
-from moot.multiagent.peers.signatures import verify
 
 # The source of the taint of mail whose sender is not known.
 UNVERIFIED_TAINT = "unverified mail"
@@ -96,7 +96,8 @@ def _find_daemon(arrival: Arrival, directory: RemoteDirectory) -> tuple[MailHead
     daemon = directory.find_daemon(headers.daemon)
     if daemon is None:
         raise Rejection("unknown daemon", f"daemon `{headers.daemon}` is not known")
-    if not verify(daemon.key, headers.signature, list_signed_bytes(parcel.subject, headers, parcel.payload)):
+    signed = list_signed_bytes(parcel.subject, headers, parcel.payload)
+    if not verify_message(daemon.key, headers.signature, headers.proof, signed):
         raise Rejection("signature", f"the signature is not that of daemon `{headers.daemon}`")
     return headers, daemon
 
@@ -107,11 +108,13 @@ def _read_mail(parcel: Parcel, goal_id: str, headers: MailHeaders, daemon: Known
     except BadRequest as error:
         raise Rejection("malformed", error.message, _salvage(parcel, goal_id, headers, daemon)) from None
     sender = message.from_agent_id
-    if not _SENDER.fullmatch(sender) or _store_of(str(message.from_goal_id)) != daemon.store:
+    mail = make_mail(
+        message, mail_id=headers.id, goal_id=goal_id, headers=headers, from_agent=join_address(sender, daemon.name)
+    )
+    if not _SENDER.fullmatch(sender) or _store_of(mail.from_goal) != daemon.store:
         reason = f"the sender {sender!r} is not one of daemon `{daemon.name}`"
         raise Rejection("sender", reason, _salvage(parcel, goal_id, headers, daemon))
-    mail = make_mail(message, mail_id=headers.id, goal_id=goal_id, headers=headers)
-    return replace(mail, from_agent=join_address(sender, daemon.name))
+    return mail
 
 
 def _salvage(parcel: Parcel, goal_id: str, headers: MailHeaders, daemon: KnownDaemon) -> Mail | None:

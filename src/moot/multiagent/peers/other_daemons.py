@@ -1,6 +1,6 @@
 """OtherDaemons: all that exchanges mail with other daemons, built from ports. Built by peers.py if there is a broker.
 
-The order of construction is that of the dependencies: directory, relay, presence, receiver, sender.
+The order of construction is that of the dependencies: directory, confirmations, relay, presence, receiver, sender.
 """
 
 import logging
@@ -12,11 +12,13 @@ from moot.agents.registry import Registry
 from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
 from moot.domain.errors import MootError
+from moot.domain.outbox import OutboxItem
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.supervisor import Supervisor
+from moot.multiagent.peers.confirmations import Confirmations
 from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.presence import Presence, PresenceDependencies
@@ -52,14 +54,21 @@ class OtherDaemons:
         storage = d.storage
         self._link, self._outbox = d.link, storage.outbox
         self.directory = d.remote
+        self._confirmations = Confirmations(outbox=storage.outbox, supervisor=d.supervisor, clock=d.clock)
         self.relay = Relay(
-            link=d.link, directory=d.remote, outbox=storage.outbox, supervisor=d.supervisor, clock=d.clock
+            link=d.link,
+            directory=d.remote,
+            outbox=storage.outbox,
+            confirmations=self._confirmations,
+            supervisor=d.supervisor,
+            clock=d.clock,
         )
         self.presence = Presence(
             PresenceDependencies(
                 link=d.link,
                 directory=d.remote,
                 relay=self.relay,
+                confirmations=self._confirmations,
                 agents=d.registry.active,
                 mail=storage.mail,
                 store=storage.store,
@@ -92,6 +101,7 @@ class OtherDaemons:
             directory=d.peers,
             remote=d.remote,
             max_outbox=d.link.max_outbox,
+            supervisor=d.supervisor,
             clock=d.clock,
         )
 
@@ -112,6 +122,10 @@ class OtherDaemons:
         """Return how many mails other daemons have not received yet."""
         return await self._outbox.count_waiting()
 
+    def is_published(self, item: OutboxItem) -> bool:
+        """Whether the broker has accepted an item."""
+        return item.position is not None or self._confirmations.is_published(item.number, self._link.broker.stream)
+
     async def start(self) -> None:
         store = await self._outbox.load_store_number()
         await self.presence.start(store)
@@ -123,6 +137,7 @@ class OtherDaemons:
     async def stop(self) -> None:
         """Tell the others that this daemon stops. Mail that was not sent stays in the outbox."""
         await self.presence.stop()
+        await self._confirmations.stop()
 
     def _on_state(self, is_connected: bool) -> None:
         if is_connected and self._link.broker.is_shared and self._has_identity():

@@ -24,6 +24,7 @@ from moot.domain.ports.store import Store
 from moot.domain.senders import is_reserved
 from moot.engine.bus import Bus
 from moot.engine.supervisor import Supervisor
+from moot.multiagent.peers.confirmations import Confirmations
 from moot.multiagent.peers.directory import find_principal
 from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.presence_record import (
@@ -53,6 +54,7 @@ class PresenceDependencies(Struct, frozen=True, kw_only=True):
     link: DaemonLink
     directory: RemoteDirectory
     relay: Relay
+    confirmations: Confirmations
     agents: Callable[[], Sequence[Agent]]
     mail: MailStore
     store: Store
@@ -168,7 +170,7 @@ class Presence:
         d = self._d
         is_new = d.directory.accept(record, d.clock.monotonic(), d.clock.now())
         if record.position is not None:
-            d.relay.note_received(record.store, record.position)
+            d.confirmations.note_received(record.store, record.position)
         known = d.directory.find_daemon(record.name)
         if is_new or (known is not None and known.store != record.store):
             d.supervisor.start(f"save daemon {record.name}", self._save(record))

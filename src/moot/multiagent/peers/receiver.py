@@ -175,7 +175,7 @@ class Receiver:
         for each in result.refused:
             d.bus.publish(make_source(goals.get(each.mail.goal_id)), _make_event(each))
         await self._announce_returned(result.returned)
-        await self._evict_from_ended({goals[mail.goal_id] for mail in result.stored})
+        await self._evict_from_ended([goals[goal_id] for goal_id in {mail.goal_id for mail in result.stored}])
         if result.evicted or result.refused:
             # There are notices to be sent.
             d.relay.wake()
@@ -188,7 +188,7 @@ class Receiver:
         for each in returned:
             self._d.bus.publish(make_source(senders.get(each.mail.from_goal)), _make_event(each))
 
-    async def _evict_from_ended(self, goals: set[MailTarget]) -> None:
+    async def _evict_from_ended(self, goals: Sequence[MailTarget]) -> None:
         """Give back mail for runs that ended while it was being stored."""
         d = self._d
         ending = [goal.id for goal in goals if goal.kind is not GoalKind.INTERACTIVE]

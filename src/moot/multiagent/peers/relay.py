@@ -1,13 +1,13 @@
-"""Relay: publishes the outbox to the broker, and removes from it what other daemons have received.
+"""Relay: publishes the outbox to the broker. confirmations.py removes from it what other daemons have received.
 
-At most one item of each goal is being published, so that its mail stays in order; goals are published in parallel.
-Works with remote_directory.py; mail_sender.py wakes it, presence.py reports what others have received.
+At most one item of each goal is being published, so that its mail stays in order; goals are published together.
+Works with remote_directory.py and batch_signatures.py; remote_sender.py gives it what was stored.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -30,28 +30,41 @@ from moot.domain.ports.clock import Clock
 from moot.domain.ports.outbox import Outbox
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
+from moot.multiagent.peers.batch_signatures import sign_all
+from moot.multiagent.peers.confirmations import Confirmations
 from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.remote_directory import RemoteDirectory
 
 logger = logging.getLogger(__name__)
 
 # How many items are in memory, and for how many goals items are published at the same time.
-_MOST_LOADED = 1_000
-_MOST_AT_ONCE = 64
+_MOST_LOADED = 2_000
+_MOST_AT_ONCE = 512
 # After this time an item that the broker did not accept is tried again.
 _RETRY_SECONDS = 1.0
 
 
 class Relay:
     def __init__(
-        self, *, link: DaemonLink, directory: RemoteDirectory, outbox: Outbox, supervisor: Supervisor, clock: Clock
+        self,
+        *,
+        link: DaemonLink,
+        directory: RemoteDirectory,
+        outbox: Outbox,
+        confirmations: Confirmations,
+        supervisor: Supervisor,
+        clock: Clock,
     ) -> None:
         self._link = link
+        self._confirmations = confirmations
         self._directory = directory
         self._outbox = outbox
         self._supervisor = supervisor
         self._clock = clock
         self._woken = asyncio.Event()
+        # Whether the store may have items that are not loaded, and whether they are being loaded.
+        self._must_load = True
+        self._is_loading = False
         # The stream that is published to, and the number of the last item that was loaded for it.
         self._stream = ""
         self._last_loaded = 0
@@ -61,13 +74,8 @@ class Relay:
         self._publishing: set[str] = set()
         # Goals whose next item was not accepted, for a short time.
         self._resting: set[str] = set()
-        # Those who wait for the broker to accept an item.
-        self._waiting: dict[str, asyncio.Future[None]] = {}
-        # Positions that are to be stored, and how far each store has received.
-        self._published: dict[str, tuple[int, Position]] = {}
-        self._received: dict[int, Position] = {}
-        self._unsettled: set[int] = set()
-        self._is_tidying = False
+        # Who is told that the broker has accepted an item.
+        self._waiting: dict[str, Callable[[str], None]] = {}
 
     def start(self) -> None:
         self._supervisor.start("relay", self._run())
@@ -75,36 +83,34 @@ class Relay:
 
     def wake(self) -> None:
         """Look for items to publish: there are new ones, or the broker or another daemon has returned."""
+        self._must_load = True
         self._woken.set()
 
-    async def wait_accepted(self, item_ids: Iterable[str], seconds: float) -> set[str]:
-        """Wait until the broker has accepted these items, but not longer than this; return those it has."""
-        wanted = list(item_ids)
-        futures = [self._waiting[item_id] for item_id in wanted if item_id in self._waiting]
-        if futures:
-            try:
-                async with self._clock.timeout(seconds):
-                    await asyncio.wait(futures)
-            except TimeoutError:
-                pass
-        return {item_id for item_id in wanted if item_id in self._waiting and self._waiting[item_id].done()}
+    def add(self, items: Sequence[OutboxItem]) -> None:
+        """Publish items that were just stored; if some precede them that were not loaded, those first."""
+        if items and self._can_append(items):
+            self._append(items)
+            self._publish_next()
+        else:
+            self.wake()
 
-    def expect(self, item_ids: Iterable[str]) -> None:
-        """Remember whether the broker accepts these items, until `forget_expected`."""
-        loop = asyncio.get_running_loop()
-        self._waiting.update({item_id: loop.create_future() for item_id in item_ids})
+    def _can_append(self, items: Sequence[OutboxItem]) -> bool:
+        return (
+            not self._must_load
+            and not self._is_loading
+            and self._link.is_up
+            and self._stream == self._link.broker.stream
+            and self._loaded + len(items) <= _MOST_LOADED
+            and all(item.number == number for number, item in enumerate(items, start=self._last_loaded + 1))
+        )
+
+    def expect(self, item_ids: Iterable[str], accept: Callable[[str], None]) -> None:
+        """Call `accept` when the broker has accepted one of these items, until `forget_expected`."""
+        self._waiting.update(dict.fromkeys(item_ids, accept))
 
     def forget_expected(self, item_ids: Iterable[str]) -> None:
         for item_id in item_ids:
-            if (future := self._waiting.pop(item_id, None)) is not None:
-                future.cancel()
-
-    def note_received(self, store: int, position: Position) -> None:
-        """Note that a store has received everything up to this position."""
-        if self._received.get(store) != position:
-            self._received[store] = position
-            self._unsettled.add(store)
-            self._tidy_soon()
+            self._waiting.pop(item_id, None)
 
     # ---- publishing -------------------------------------------------------------------------------
 
@@ -114,12 +120,20 @@ class Relay:
             self._woken.clear()
             if not self._link.is_up:
                 continue
-            try:
-                await self._load()
-            except MootError as error:
-                logger.warning("mail for other daemons cannot be read: %s", error.message)
-                self._clock.call_later(_RETRY_SECONDS, self.wake)
+            if self._must_load or self._stream != self._link.broker.stream:
+                await self._try_to_load()
             self._publish_next()
+
+    async def _try_to_load(self) -> None:
+        self._must_load, self._is_loading = False, True
+        try:
+            await self._load()
+        except MootError as error:
+            logger.warning("mail for other daemons cannot be read: %s", error.message)
+            self._must_load = True
+            self._clock.call_later(_RETRY_SECONDS, self.wake)
+        finally:
+            self._is_loading = False
 
     async def _load(self) -> None:
         """Load items that follow the loaded ones; all of them from the first if the broker has another stream."""
@@ -135,62 +149,95 @@ class Relay:
         while (room := _MOST_LOADED - self._loaded) > 0:
             items = await self._outbox.list_unpublished(stream, after=self._last_loaded, limit=room)
             if stream != self._stream or stream != self._link.broker.stream:
+                self._must_load = True
                 return
-            for item in items:
-                self._queues.setdefault(item.goal_id, deque()).append(item)
-                self._last_loaded = item.number
-            self._loaded += len(items)
+            self._append([item for item in items if not self._confirmations.is_published(item.number, stream)])
+            if items:
+                self._last_loaded = items[-1].number
             if len(items) < room:
                 return
+        # There may be more.
+        self._must_load = True
+
+    def _append(self, items: Sequence[OutboxItem]) -> None:
+        for item in items:
+            self._queues.setdefault(item.goal_id, deque()).append(item)
+            self._last_loaded = item.number
+        self._loaded += len(items)
 
     def _publish_next(self) -> None:
         if not self._link.is_up or self._stream != self._link.broker.stream:
             return
-        for goal_id in [each for each in self._queues if each not in self._publishing and each not in self._resting]:
-            if len(self._publishing) >= _MOST_AT_ONCE:
-                return
-            if self._may_publish(goal_id):
-                self._publishing.add(goal_id)
-                self._supervisor.start(f"publish mail for {goal_id}", self._publish_queue(goal_id, self._stream))
+        items = self._choose_next()
+        if items:
+            self._publishing.update(item.goal_id for item in items)
+            self._supervisor.start("publish mail", self._publish(items))
 
-    def _may_publish(self, goal_id: str) -> bool:
-        numbers = read_goal_id(goal_id)
-        return numbers is not None and self._directory.may_publish_to(numbers[0])
+    def _choose_next(self) -> list[OutboxItem]:
+        """Return the first item of each goal of which none is being published."""
+        chosen: list[OutboxItem] = []
+        most = _MOST_AT_ONCE - len(self._publishing)
+        may_publish: dict[int, bool] = {}
+        for goal_id, queue in self._queues.items():
+            if len(chosen) >= most:
+                break
+            if goal_id in self._publishing or goal_id in self._resting:
+                continue
+            store = _find_store(goal_id)
+            if store not in may_publish:
+                may_publish[store] = self._directory.may_publish_to(store)
+            if may_publish[store]:
+                chosen.append(queue[0])
+        return chosen
 
-    async def _publish_queue(self, goal_id: str, stream: str) -> None:
-        """Publish the items of a goal one after the other, until none is left or one is not accepted."""
+    async def _publish(self, items: Sequence[OutboxItem]) -> None:
+        """Publish items of different goals. What is not accepted is tried again."""
         try:
-            while (queue := self._queues.get(goal_id)) and stream == self._stream and self._may_publish(goal_id):
-                item = queue[0]
-                position = await self._publish(item)
-                if self._queues.get(goal_id) is not queue:
-                    # They were dropped, because the broker has another stream.
-                    return
-                queue.popleft()
-                self._loaded -= 1
-                self._note_published(item, position)
-                if not queue:
-                    del self._queues[goal_id]
-        except BrokerUnavailable as error:
-            logger.info("the broker did not accept mail for goal %s: %s", goal_id, error.message)
+            parcels = self._make_parcels(items)
+            results = await self._link.broker.publish_all(parcels)
+            reach("relay.published")
+            for item in items:
+                self._note_result(item, results[item.id])
+        finally:
+            self._publishing.difference_update(item.goal_id for item in items)
+            self._woken.set()
+
+    def _note_result(self, item: OutboxItem, result: Position | BrokerUnavailable) -> None:
+        goal_id = item.goal_id
+        queue = self._queues.get(goal_id)
+        if isinstance(result, BrokerUnavailable):
+            logger.info("the broker did not accept mail for goal %s: %s", goal_id, result.message)
             if self._link.is_up:
                 self._resting.add(goal_id)
                 self._clock.call_later(_RETRY_SECONDS, lambda: self._end_rest(goal_id))
-        finally:
-            self._publishing.discard(goal_id)
-            self.wake()
+        # Otherwise they were dropped, because the broker has another stream.
+        elif queue is not None:
+            queue.remove(item)
+            self._loaded -= 1
+            if not queue:
+                del self._queues[goal_id]
+            self._confirmations.note_published(item, _find_store(goal_id), result)
+            if (accept := self._waiting.pop(item.id, None)) is not None:
+                accept(item.id)
 
     def _end_rest(self, goal_id: str) -> None:
         self._resting.discard(goal_id)
-        self.wake()
+        self._woken.set()
 
-    async def _publish(self, item: OutboxItem) -> Position:
-        parcel = self._make_parcel(item)
-        position = await self._link.broker.publish(parcel, message_id=item.id)
-        reach("relay.published")
-        return position
+    def _make_parcels(self, items: Sequence[OutboxItem]) -> dict[str, Parcel]:
+        unsigned = [self._write(item) for item in items]
+        signed = sign_all(self._link.identity, [list_signed_bytes(*parts) for parts in unsigned])
+        return {
+            headers.id: Parcel(
+                subject=subject,
+                payload=payload,
+                headers=write_headers(replace(headers, signature=signature, proof=proof)),
+            )
+            for (subject, headers, payload), (signature, proof) in zip(unsigned, signed, strict=True)
+        }
 
-    def _make_parcel(self, item: OutboxItem) -> Parcel:
+    def _write(self, item: OutboxItem) -> tuple[str, MailHeaders, bytes]:
+        """Return the subject, the headers and the payload of a message."""
         mail = item.mail
         if item.notice is None:
             sent = replace(mail, to_agent=split_address(mail.to_agent)[0])
@@ -201,36 +248,10 @@ class Relay:
             subject = make_subject(NOTICE_SUBJECT, mail.from_goal)
             payload = encode_notice(sent, item.notice, item.reason)
         headers = MailHeaders(id=item.id, daemon=self._link.name, thread=mail.thread, hops=mail.hops, taint=mail.taint)
-        signature = self._link.identity.sign(list_signed_bytes(subject, headers, payload))
-        return Parcel(subject=subject, payload=payload, headers=write_headers(replace(headers, signature=signature)))
+        return subject, headers, payload
 
-    # ---- bookkeeping ------------------------------------------------------------------------------
 
-    def _note_published(self, item: OutboxItem, position: Position) -> None:
-        if (future := self._waiting.get(item.id)) is not None and not future.done():
-            future.set_result(None)
-        numbers = read_goal_id(item.goal_id)
-        assert numbers is not None, "items are for goals"
-        self._published[item.id] = numbers[0], position
-        self._tidy_soon()
-
-    def _tidy_soon(self) -> None:
-        if not self._is_tidying:
-            self._is_tidying = True
-            self._supervisor.start("tidy the outbox", self._tidy())
-
-    async def _tidy(self) -> None:
-        """Store positions, and remove what was received. A failure only means that something is published again."""
-        try:
-            while self._published or self._unsettled:
-                published, self._published = self._published, {}
-                if published:
-                    await self._outbox.set_positions({item_id: at for item_id, (_, at) in published.items()})
-                # An item may have been received before its position was stored.
-                unsettled, self._unsettled = self._unsettled | {store for store, _ in published.values()}, set()
-                for store in sorted(unsettled & self._received.keys()):
-                    await self._outbox.settle(store, self._received[store])
-        except MootError as error:
-            logger.warning("the outbox cannot be written: %s", error.message)
-        finally:
-            self._is_tidying = False
+def _find_store(goal_id: str) -> int:
+    numbers = read_goal_id(goal_id)
+    assert numbers is not None, "items are for goals"
+    return numbers[0]

@@ -1,8 +1,11 @@
 """RemoteSender: sends mail to goals of other daemons through the outbox. Used by mail_sender.py.
 
-Mail is sent once it is in the outbox; relay.py publishes it, now or when the broker is there again.
+Mail is sent once it is in the outbox; relay.py publishes it, now or when the broker is there again. What several send
+at the same time is stored in one transaction.
 """
 
+import asyncio
+import weakref
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -14,8 +17,10 @@ from moot.domain.events import MailSent
 from moot.domain.goal import make_goal_id, read_goal_id
 from moot.domain.inbox_message import check_sendable
 from moot.domain.mail import Mail
+from moot.domain.outbox import OutboxItem
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.outbox import Outbox
+from moot.engine.supervisor import Supervisor
 from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.letter import DeliveryReport, Letter, make_mail_of
 from moot.multiagent.peers.relay import Relay
@@ -32,8 +37,68 @@ class RemoteGoal(Struct, frozen=True, kw_only=True):
     address: str
 
 
+class _Sending:
+    """A letter that is being sent: its mails, those that the broker has accepted, and the report to the sender."""
+
+    def __init__(self, letter: Letter, mails: Sequence[Mail]) -> None:
+        self.mails = {mail.id: mail for mail in mails}
+        self.report: asyncio.Future[DeliveryReport] = asyncio.get_running_loop().create_future()
+        self._letter = letter
+        self._accepted: set[str] = set()
+
+    def announce(self) -> None:
+        """Publish that the mails were sent."""
+        for mail in self.mails.values():
+            self._letter.emit(MailSent(mail))
+
+    def accept(self, mail_id: str) -> None:
+        """Note that the broker has accepted a mail."""
+        self._accepted.add(mail_id)
+        if len(self._accepted) == len(self.mails):
+            self.end()
+
+    def end(self) -> None:
+        """Report what was accepted; the rest is sent later."""
+        if self.report.done():
+            return
+        accepted = [mail for mail in self.mails.values() if mail.id in self._accepted]
+        queued = [mail for mail in self.mails.values() if mail.id not in self._accepted]
+        self._finish(
+            DeliveryReport(
+                delivered_to=tuple([mail.goal_id for mail in accepted]),
+                unreachable_reasons=tuple(
+                    [
+                        f"queued for goal {mail.goal_id}: the broker is unavailable; it is sent when it returns"
+                        for mail in queued
+                    ]
+                ),
+                queued_for=tuple([mail.goal_id for mail in queued]),
+            )
+        )
+
+    def refuse(self, error: MootError) -> None:
+        """Report that the mails could not be stored."""
+        self._finish(self.explain_failure(error))
+
+    def explain_failure(self, error: MootError) -> DeliveryReport:
+        reasons = [f"delivery failed for goal {mail.goal_id}: {error.message}" for mail in self.mails.values()]
+        return DeliveryReport(unreachable_reasons=tuple(reasons))
+
+    def _finish(self, report: DeliveryReport) -> None:
+        if not self.report.done():
+            self.report.set_result(report)
+
+    def fail(self, error: BaseException) -> None:
+        if self.report.done():
+            return
+        if isinstance(error, asyncio.CancelledError):
+            self.report.cancel()
+        else:
+            self.report.set_exception(error)
+
+
 class RemoteSender:
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that sending takes
         self,
         *,
         outbox: Outbox,
@@ -41,6 +106,7 @@ class RemoteSender:
         directory: PeerDirectory,
         remote: RemoteDirectory,
         max_outbox: Callable[[], int],
+        supervisor: Supervisor,
         clock: Clock,
     ) -> None:
         self._outbox = outbox
@@ -49,7 +115,11 @@ class RemoteSender:
         self._remote = remote
         self._max_outbox = max_outbox
         self._clock = clock
+        self._supervisor = supervisor
         self._store_number: int | None = None
+        # What was not stored yet, and whether a task stores it.
+        self._queue: list[_Sending] = []
+        self._is_storing = False
 
     def find_goals(
         self, letter: Letter, sender: Agent | None, peers: Sequence[RemoteAgent]
@@ -80,23 +150,60 @@ class RemoteSender:
             self._store_number = await self._outbox.load_store_number()
         # Answers of the other daemon need a goal of this store, also if the sender has none.
         sent = replace(letter, from_goal=letter.from_goal or make_goal_id(self._store_number, 0))
-        mails = [make_mail_of(sent, goal.goal_id, goal.address, now) for goal in goals]
-        ids = [mail.id for mail in mails]
-        self._relay.expect(ids)
+        sending = _Sending(letter, [make_mail_of(sent, goal.goal_id, goal.address, now) for goal in goals])
         try:
-            for mail in mails:
+            for mail in sending.mails.values():
                 check_sendable(mail)
-            await self._outbox.add(mails, most=self._max_outbox())
-            for mail in mails:
-                letter.emit(MailSent(mail))
-            self._relay.wake()
-            accepted = await self._relay.wait_accepted(ids, _PATIENCE_SECONDS)
         except MootError as error:
-            reasons = (f"delivery failed for goal {mail.goal_id}: {error.message}" for mail in mails)
-            return DeliveryReport(unreachable_reasons=tuple(reasons))
+            return sending.explain_failure(error)
+        self._queue.append(sending)
+        if not self._is_storing:
+            self._is_storing = True
+            self._supervisor.start("store mail for other daemons", self._store_queue())
+        try:
+            return await sending.report
         finally:
-            self._relay.forget_expected(ids)
-        return _report(mails, accepted)
+            self._relay.forget_expected(sending.mails)
+
+    async def _store_queue(self) -> None:
+        """Store what is sent; what is sent meanwhile is stored together afterwards."""
+        try:
+            while self._queue:
+                # Not those whose sender was stopped meanwhile.
+                sendings, self._queue = [each for each in self._queue if not each.report.done()], []
+                try:
+                    await self._store_all(sendings)
+                except BaseException as error:
+                    for sending in sendings:
+                        sending.fail(error)
+                    if not isinstance(error, Exception):
+                        raise
+        finally:
+            self._is_storing = False
+
+    async def _store_all(self, sendings: Sequence[_Sending]) -> None:
+        """Store mail in one transaction, and have it published."""
+        for sending in sendings:
+            self._relay.expect(sending.mails, sending.accept)
+        try:
+            items = await self._add([mail for sending in sendings for mail in sending.mails.values()])
+        except MootError as error:
+            if len(sendings) == 1:
+                sendings[0].refuse(error)
+                return
+            # The fault of one of them must not prevent the others.
+            for sending in sendings:
+                await self._store_all([sending])
+            return
+        for sending in sendings:
+            sending.announce()
+        self._relay.add(items)
+        # Most have ended by then, and are not to be kept.
+        left = [weakref.ref(sending) for sending in sendings]
+        self._clock.call_later(_PATIENCE_SECONDS, lambda: _end_patience(left))
+
+    async def _add(self, mails: Sequence[Mail]) -> list[OutboxItem]:
+        return await self._outbox.add(mails, most=self._max_outbox())
 
     def wake_relay(self) -> None:
         self._relay.wake()
@@ -108,13 +215,7 @@ class RemoteSender:
         return mail
 
 
-def _report(mails: Sequence[Mail], accepted: set[str]) -> DeliveryReport:
-    return DeliveryReport(
-        delivered_to=tuple(mail.goal_id for mail in mails if mail.id in accepted),
-        unreachable_reasons=tuple(
-            f"queued for goal {mail.goal_id}: the broker is unavailable; it is sent when it returns"
-            for mail in mails
-            if mail.id not in accepted
-        ),
-        queued_for=tuple(mail.goal_id for mail in mails if mail.id not in accepted),
-    )
+def _end_patience(sendings: Sequence[weakref.ref[_Sending]]) -> None:
+    for find in sendings:
+        if (sending := find()) is not None:
+            sending.end()

@@ -20,13 +20,16 @@ def add(db: Database, mails: Sequence[Mail], state: NoticeState, reason: str) ->
             insert(db, make_notice_id(mail.id, state), mail, state, reason)
 
 
-def insert(db: Database, item_id: str, mail: Mail, notice: NoticeState | None = None, reason: str = "") -> None:
-    """Write an item, unless it is there already."""
+def insert(
+    db: Database, item_id: str, mail: Mail, notice: NoticeState | None = None, reason: str = ""
+) -> OutboxItem | None:
+    """Write an item and return it, or None if it is there already."""
     check_text(mail.body, mail.from_agent)
     if item_id in db.outbox:
-        return
+        return None
     item = OutboxItem(number=db.count_up("outbox"), id=item_id, mail=mail, notice=notice, reason=reason)
     receiver = read_goal_id(item.goal_id)
     own = read_goal_id(mail.from_goal if notice is None else mail.goal_id)
     assert receiver is not None, "the receiver is a goal"
     db.outbox.put(item_id, OutboxRow(item=item, store=receiver[0], conversation=own[1] if own is not None else 0))
+    return item

@@ -34,9 +34,9 @@ class MemoryOutbox:
     async def load_store_number(self) -> int:
         return await self._read(lambda db: db.identity)
 
-    async def add(self, mails: Sequence[Mail], *, most: int) -> None:
+    async def add(self, mails: Sequence[Mail], *, most: int) -> list[OutboxItem]:
         added = tuple(mails)
-        await self._write(lambda db: _add(db, added, most))
+        return await self._write(lambda db: _add(db, added, most))
 
     async def list_unpublished(self, stream: str, *, after: int, limit: int) -> list[OutboxItem]:
         def is_wanted(row: OutboxRow) -> bool:
@@ -49,8 +49,8 @@ class MemoryOutbox:
         given = dict(positions)
         await self._write(lambda db: _set_positions(db, given))
 
-    async def settle(self, store: int, position: Position) -> int:
-        return await self._write(lambda db: _settle(db, store, position))
+    async def settle(self, store: int, position: Position, numbers: Sequence[int] = ()) -> int:
+        return await self._write(lambda db: _settle(db, store, position, frozenset(numbers)))
 
     async def receive(self, receipt: Receipt, *, now: float) -> ReceiptResult:
         return await self._write(lambda db: _receive(db, receipt, now))
@@ -98,17 +98,22 @@ def _count_waiting(db: Database) -> int:
     return len(_list(db, _is_mail))
 
 
-def _add(db: Database, mails: Sequence[Mail], most: int) -> None:
+def _add(db: Database, mails: Sequence[Mail], most: int) -> list[OutboxItem]:
     if _count_waiting(db) + len(mails) > most:
         raise Busy(
             f"{most} messages wait for other daemons already",
             fix="See `moot peers outbox`; `max_outbox` under [broker] allows more.",
         )
-    for mail in mails:
-        notices.insert(db, mail.id, mail)
-        has_conversation = mail_rows.find_conversation(db, mail.from_goal) is not None
-        if mail.correlation_id and is_bridge(mail.body) and has_conversation and mail.id not in db.sent_bridges:
-            db.sent_bridges.put(mail.id, mail)
+    items = [_add_one(db, mail) for mail in mails]
+    return [item for item in items if item is not None]
+
+
+def _add_one(db: Database, mail: Mail) -> OutboxItem | None:
+    item = notices.insert(db, mail.id, mail)
+    has_conversation = mail_rows.find_conversation(db, mail.from_goal) is not None
+    if mail.correlation_id and is_bridge(mail.body) and has_conversation and mail.id not in db.sent_bridges:
+        db.sent_bridges.put(mail.id, mail)
+    return item
 
 
 def _set_positions(db: Database, positions: Mapping[str, Position]) -> None:
@@ -117,10 +122,11 @@ def _set_positions(db: Database, positions: Mapping[str, Position]) -> None:
             db.outbox.put(item_id, replace(row, item=replace(row.item, position=position)))
 
 
-def _settle(db: Database, store: int, position: Position) -> int:
+def _settle(db: Database, store: int, position: Position, numbers: frozenset[int]) -> int:
     def is_received(row: OutboxRow) -> bool:
         at = row.item.position
-        return row.store == store and at is not None and at.stream == position.stream and at <= position
+        is_stored = row.store == store and at is not None and at.stream == position.stream and at <= position
+        return is_stored or row.item.number in numbers
 
     received = _list(db, is_received)
     for row in received:

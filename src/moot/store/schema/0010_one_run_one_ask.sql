@@ -451,15 +451,16 @@ CREATE TABLE outbox (
     goal_id      TEXT    NOT NULL,
     store        INTEGER NOT NULL,
     conversation INTEGER NOT NULL,
-    content      TEXT    NOT NULL,
     notice       TEXT    NOT NULL DEFAULT '',
     reason       TEXT    NOT NULL DEFAULT '',
     stream       TEXT    NOT NULL DEFAULT '',
     sequence     INTEGER NOT NULL DEFAULT 0,
-    failed_at    REAL    NOT NULL DEFAULT 0
+    failed_at    REAL    NOT NULL DEFAULT 0,
+    -- Last, so that the others are read without it: it may be long.
+    content      TEXT    NOT NULL
 ) STRICT;
-CREATE INDEX outbox_of_store ON outbox (store, stream, sequence) WHERE failed_at = 0;
-CREATE INDEX outbox_waiting ON outbox (number) WHERE failed_at = 0 AND notice = '';
+-- Most items are received and deleted before their place in the stream is stored.
+CREATE INDEX outbox_of_store ON outbox (store, stream, sequence) WHERE failed_at = 0 AND stream <> '';
 CREATE INDEX outbox_failed ON outbox (failed_at) WHERE failed_at > 0;
 -- Bridge messages to goals of other stores: responses must match them when the outbox has them no longer. `content` is the
 -- mail, `conversation` that of its sender.

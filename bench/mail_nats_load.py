@@ -1,0 +1,100 @@
+"""A process that sends messages over NATS as fast as it can: a daemon, or nats-py alone. Started by mail_nats.py.
+
+`raw URL` publishes to JetStream and awaits each acknowledgement; `mail HOME GOALS` sends mail from a daemon, as its
+agents do. Both have as many messages under way, the same event loop, and a process of their own. Says `ready`, then for
+each line with two numbers sends the messages between them and prints when that began and what it took.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import nats
+
+from bench.broker import PARCEL, send_together
+from moot.daemon import app
+from moot.daemon.interpreter import tune_interpreter
+from moot.daemon.paths import Paths
+from moot.domain.conversation import ConversationKey
+from moot.multiagent.peers.letter import Letter
+from moot.multiagent.peers.mail_sender import MailSender
+from moot.redaction.redactor import Redactor
+
+LOOK_SECONDS = 0.005
+
+Send = Callable[[int], Awaitable[object]]
+
+
+async def wait_until_known(daemon: app.Daemon) -> None:
+    """Wait until the agents of the other daemon can be written to."""
+    directory = daemon.runtime.peers.directory
+    while True:
+        peers = directory.find_remote("bench@laptop")
+        if peers and not directory.explain_remote_refusal(None, peers[0]):
+            return
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def send_mail(sender: MailSender, goal: str, number: str) -> None:
+    letter = Letter(
+        origin=(f"bench-{number}", ""),
+        from_agent="@bench",
+        from_goal="",
+        root=ConversationKey("bench", "sender-0"),
+        to="bench@laptop",
+        body="Task 1 is ready for handoff.",
+        goal_id=goal,
+        emit=lambda _event: None,
+    )
+    report = await sender.send(letter)
+    if not report.delivered_to:
+        raise RuntimeError(f"mail was not delivered: {report.unreachable_reasons}")
+
+
+async def _obey(send: Send) -> None:
+    """Send what is asked for, until nothing more is."""
+    tune_interpreter()
+    print("ready", flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        first, last = map(int, line.split())
+        began = time.monotonic()
+        await send_together(send, range(first, last))
+        print(json.dumps({"began": began, "seconds": time.monotonic() - began}), flush=True)
+
+
+async def _publish_raw(url: str) -> None:
+    client = await nats.connect(url)
+    jetstream = client.jetstream()
+    await _obey(
+        lambda number: jetstream.publish(PARCEL.subject, PARCEL.payload, headers={"Nats-Msg-Id": f"raw-{number}"})
+    )
+    await client.close()
+
+
+async def _send_from_daemon(home: Path, goals: list[str]) -> None:
+    async with app.running(Paths.under(home), Redactor()) as daemon:
+        await wait_until_known(daemon)
+        sender = daemon.runtime.peers.sender
+        await _obey(lambda number: send_mail(sender, goals[number % len(goals)], str(number)))
+
+
+def main() -> None:
+    try:
+        import uvloop  # noqa: PLC0415 — not there on every system
+
+        factory = uvloop.new_event_loop
+    except ImportError:
+        factory = None
+    kind, *values = sys.argv[1:]
+    with asyncio.Runner(loop_factory=factory) as runner:
+        if kind == "raw":
+            runner.run(_publish_raw(values[0]))
+        else:
+            runner.run(_send_from_daemon(Path(values[0]), json.loads(Path(values[1]).read_text(encoding="utf-8"))))
+
+
+if __name__ == "__main__":
+    main()

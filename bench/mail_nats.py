@@ -2,7 +2,7 @@
 
 A mail counts when it is in the store of the receiver; both stores have synced it. For nats-py a message counts when
 JetStream has acknowledged it, which it does before its disk has it. The two send in turns, each from a process of its
-own (mail_nats_load.py) and with as many messages under way.
+own (mail_nats_load.py) and with as many messages under way. Beside it, nats-py with a server that syncs each message.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from moot.redaction.redactor import Redactor
 
 _MESSAGES = 5_000
 _ROUNDS = 3
+_SYNCED_MESSAGES = 500
 # Each is sent fewer messages in all than its inbox holds, so that none is evicted.
 _GOALS = 256
 _LATENCIES = 200
@@ -42,6 +43,8 @@ class NatsMailCost:
 
     raw: list[float] = field(default_factory=list)
     rate: list[float] = field(default_factory=list)
+    # By nats-py with a server that syncs each message before it acknowledges it.
+    synced: float = 0.0
     cpu: dict[str, list[float]] = field(default_factory=dict)
     latency: float = 0.0
 
@@ -107,7 +110,28 @@ async def measure_nats_mail(folder: Path, base: str) -> NatsMailCost:
             pids = {"sender": mail.pid, "receiver": receiver.pid, "server": server.process.pid, "raw": raw.pid}
             for number in range(_ROUNDS):
                 await _measure_round(cost, mail, raw, client.jetstream(), pids, number * _MESSAGES)
+        cost.synced = await _measure_synced(folder / "synced")
         return cost
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+class _SyncedServer(LocalServer):
+    """A server that acknowledges a message after its disk has it, as a daemon does."""
+
+    def _list_options(self) -> list[str]:
+        config = self.folder / "nats-server.conf"
+        config.write_text(f'jetstream {{ store_dir: "{self.folder}", sync_interval: always }}\n', encoding="utf-8")
+        return ["-c", str(config)]
+
+
+async def _measure_synced(folder: Path) -> float:
+    server = _SyncedServer(folder)
+    await asyncio.to_thread(server.start)
+    try:
+        async with _start_load("raw", server.url) as raw:
+            _, seconds = await raw.send(0, _SYNCED_MESSAGES)
+            return _SYNCED_MESSAGES / seconds
     finally:
         await asyncio.to_thread(server.stop)
 

@@ -15,9 +15,11 @@ from pathlib import Path
 import nats
 
 from bench.broker import PARCEL, send_together
+from moot.broker.nats_stream import make_stream_config
 from moot.daemon import app
 from moot.daemon.interpreter import tune_interpreter
 from moot.daemon.paths import Paths
+from moot.domain.config import BrokerConfig
 from moot.domain.conversation import ConversationKey
 from moot.multiagent.peers.letter import Letter
 from moot.multiagent.peers.mail_sender import MailSender
@@ -68,6 +70,8 @@ async def _obey(send: Send) -> None:
 async def _publish_raw(url: str) -> None:
     client = await nats.connect(url)
     jetstream = client.jetstream()
+    # As the daemons create it.
+    await jetstream.add_stream(make_stream_config(BrokerConfig().max_stream_bytes))
     await _obey(
         lambda number: jetstream.publish(PARCEL.subject, PARCEL.payload, headers={"Nats-Msg-Id": f"raw-{number}"})
     )

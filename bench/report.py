@@ -408,7 +408,8 @@ def asides(tally: Tally) -> list[str]:
         cpu = {name: number(median(f"mail.nats.cpu.{name}") * 1e6) for name in _MAIL_PROCESSES}
         said.append(
             f"mail over NATS: CPU for a message {cpu['sender']} µs in the sender, {cpu['receiver']} µs in the receiver,"
-            f" {cpu['server']} µs in NATS; nats-py alone {cpu['raw']} µs, and {cpu['raw.server']} µs in NATS"
+            f" {cpu['server']} µs in NATS; nats-py alone {cpu['raw']} µs, and {cpu['raw.server']} µs in NATS;"
+            f" with a server that syncs as the stores do, nats-py alone {number(median('raw.mail.nats.synced'))}/s"
         )
     if "moot.token.fast" in have:
         said.append(

@@ -255,6 +255,7 @@ class Bench:
         cost = await measure_nats_mail(self.home / self.fresh("mail-nats"), self.base)
         self.tally.add("raw.mail.nats", *cost.raw)
         self.tally.add("mail.nats", *cost.rate)
+        self.tally.add("raw.mail.nats.synced", cost.synced)
         for process, seconds in cost.cpu.items():
             self.tally.add(f"mail.nats.cpu.{process}", *seconds)
         self.tally.add("mail.nats.latency", cost.latency)

@@ -83,13 +83,15 @@ PEER_POINTS = (
     "receipt.stored",
 )
 
+# Points that only changes of the knowledge graph pass.
+GRAPH_POINTS = ("commit.graph", "committed.graph")
 # Points that only a scheduled job passes.
 CRON_POINTS = ("cron.due", "commit.fire", "committed.fire", "cron.fired", "cron.started")
 
 
 def _setting(text: str) -> tuple[str, int]:
     name, _, passes = text.partition(":")
-    if name and name not in (*POINTS, *FILE_POINTS, *PEER_POINTS, *STEER_POINTS, *CRON_POINTS):
+    if name and name not in (*POINTS, *FILE_POINTS, *PEER_POINTS, *STEER_POINTS, *GRAPH_POINTS, *CRON_POINTS):
         raise ValueError(f"MOOT_FAIL_AT: there is no point {name!r}; src/moot/failpoint.py names them all")
     return name, int(passes or 1)
 

@@ -248,6 +248,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         undo=ANYTHING,
         modes=ANYTHING,
         stretches=ANYTHING,
+        graph=ANYTHING,
         agent_data=ANYTHING,
     )
     # Who is asking is settled by the connection, before any handler.

@@ -56,6 +56,7 @@ PORTS = {
     "Retention": stored("retention.SqliteRetention", "retention.MemoryRetention", "_retention"),
     "Memories": stored("memories.SqliteMemories", "agent_data.MemoryMemories", "_memories"),
     "Tasks": stored("tasks.SqliteTasks", "agent_data.MemoryTasks", "_shelves"),
+    "Graph": stored("graph.SqliteGraph", "graph.MemoryGraph", "_graph"),
     "CronStore": stored("cron_jobs.SqliteCron", "cron_jobs.MemoryCron", "_cron"),
     "Notes": stored("notes.SqliteNotes", "agent_data.MemoryNotes", "_shelves"),
     "Outputs": stored("outputs.SqliteOutputs", "agent_data.MemoryOutputs", "_shelves"),

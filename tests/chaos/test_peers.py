@@ -8,9 +8,9 @@ from moot.failpoint import PEER_POINTS
 from tests.chaos.peer_cycles import BROKER, DESK, LAPTOP, STREAMS, MailLedger, PeerArena, plan
 
 
-def test_nothing_is_lost_or_shown_twice_when_a_daemon_is_killed(tmp_path: Path) -> None:
+def test_nothing_is_lost_or_shown_twice_when_a_daemon_or_the_broker_is_killed(tmp_path: Path) -> None:
     with PeerArena(tmp_path, seed=3) as arena:
-        for number, kill in enumerate([(DESK, "relay.published", 3), (LAPTOP, "commit.receipt", 2)]):
+        for number, kill in enumerate([(DESK, "relay.published", 3), (LAPTOP, "commit.receipt", 2), (BROKER, "", 1)]):
             done = arena.cycle(number, *kill)
             assert done.reached, f"{done}: it was not killed"
             assert not done.problems, f"{done}:\n" + "\n".join(done.problems)

@@ -10,6 +10,8 @@ from tests.chaos.cycles import Arena
 
 # What the stores of mail commit.
 _PEER_WRITES = ("mail", "outbox", "settled", "receipt")
+# What changes of the knowledge graph commit.
+_GRAPH_WRITES = ("graph",)
 # What a firing of a scheduled job commits.
 _CRON_WRITES = ("fire",)
 SOURCES = Path(failpoint.__file__).parent
@@ -32,8 +34,10 @@ def test_every_point_in_the_code_is_registered_and_every_registered_point_is_in_
     assert (shelf - {"rule", "close"}) | {"spawn"} == set(failpoint.TEAM_WRITES)
     writes |= set(failpoint.TEAM_WRITES)
     named = {point for point in placed if not point.endswith(".{}")}
-    named.update(point.format(write) for point in placed - named for write in (*writes, *_PEER_WRITES, *_CRON_WRITES))
-    rare = {*failpoint.FILE_POINTS, *failpoint.PEER_POINTS, *failpoint.STEER_POINTS, *failpoint.CRON_POINTS}
+    writes |= {*_PEER_WRITES, *_GRAPH_WRITES, *_CRON_WRITES}
+    named.update(point.format(write) for point in placed - named for write in writes)
+    rare = {*failpoint.FILE_POINTS, *failpoint.PEER_POINTS, *failpoint.STEER_POINTS}
+    rare |= {*failpoint.GRAPH_POINTS, *failpoint.CRON_POINTS}
     assert named == {*failpoint.POINTS, *rare}
 
 

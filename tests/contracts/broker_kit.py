@@ -46,6 +46,7 @@ class Recorder:
         self.batches: list[Batch] = []
         self.presence: list[tuple[str, bytes]] = []
         self.states: list[bool] = []
+        self.malformed: list[str] = []
         # How many of the next batches fail, and whether a batch is kept waiting.
         self.failures = 0
         self.may_return = asyncio.Event()
@@ -74,6 +75,10 @@ class Recorder:
 
     def hear(self, name: str, payload: bytes) -> None:
         self.presence.append((name, payload))
+        self._changed.set()
+
+    def note_malformed(self, subject: str) -> None:
+        self.malformed.append(subject)
         self._changed.set()
 
     def note_state(self, is_connected: bool) -> None:
@@ -165,6 +170,7 @@ async def connect(rig: Rig, name: str = "laptop") -> AsyncIterator[tuple[Broker,
     broker = rig.make_connection(name, supervisor)
     broker.observe_presence(recorder.hear)
     broker.observe_state(recorder.note_state)
+    broker.observe_malformed(recorder.note_malformed)
     await broker.start()
     try:
         await recorder.wait_until(lambda: broker.is_connected)

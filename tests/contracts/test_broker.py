@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 
 import pytest
+from msgspec.structs import replace
 
 from moot.domain.ports.broker import Broker, BrokerUnavailable, Parcel, Position
 from tests.contracts.broker_kit import (
@@ -258,3 +259,14 @@ async def test_subjects_without_a_goal_disturb_nobody(rig: Rig) -> None:
             await publish(sender, make_parcel("good"), message_id="a")
             await there.wait_until(lambda: there.bodies)
         assert there.bodies == ["good"]
+
+
+async def test_a_message_for_no_goal_is_removed_and_its_subject_is_reported(rig: Rig) -> None:
+    parcels = [replace(make_parcel(), subject=f"agent.inbox.{suffix}") for suffix in ("garbage", "a-b-c-d-e")]
+    async with connect(rig) as (sender, here):
+        for number, parcel in enumerate(parcels):
+            await publish(sender, parcel, message_id=f"message {number}")
+        # Over NATS, the next daemon that connects removes it.
+        async with connect(rig, "desk") as (_, there):
+            await there.wait_until(lambda: len(here.malformed) + len(there.malformed) == len(parcels))
+            assert sorted(here.malformed + there.malformed) == sorted(parcel.subject for parcel in parcels)

@@ -216,7 +216,7 @@ BESIDE = {
     *("outputs.expire", "traces.acknowledge", "reserve_event_numbers"),
 }
 BESIDE_PORTS = {
-    *("mail", "outbox", "daemons", "memories", "tasks", "learnings", "mcp_decisions", "secrets", "keys"),
+    *("mail", "outbox", "daemons", "memories", "tasks", "graph", "learnings", "mcp_decisions", "secrets", "keys"),
     # A firing writes a conversation like `store.spawn`, see test_store_cron.py.
     "cron",
 }

@@ -177,11 +177,11 @@ async def test_mail_that_was_given_back_is_kept_and_can_be_sent_again(storage: S
         (waiting, NOW, "not accepted"),
     ]
     assert (await unpublished(storage), await outbox.count_waiting()) == ([], 0)
-    again = await outbox.resend(gone.id)
-    assert again == replace(gone, id=make_resent_id(gone))
+    again = await outbox.resend(gone.id, now=NOW + 5)
+    assert again == replace(gone, id=make_resent_id(gone), sent_at=NOW + 5)
     assert [item.mail for item in await unpublished(storage)] == [again]
     with pytest.raises(NotFound):
-        await outbox.resend(gone.id)
+        await outbox.resend(gone.id, now=NOW + 5)
     # What was given back goes with the conversation it came from; what is on its way does not.
     await storage.store.delete(KEY)
     assert await outbox.list_failed(limit=10) == []
@@ -291,3 +291,35 @@ async def test_dead_mail_is_deleted_after_its_time_the_oldest_first(storage: Sto
     # What waits or can still be read stays.
     assert len(await mail.list_unread(KEY)) == INBOX_CAPACITY
     assert await outbox.count_waiting() == 1
+
+
+@with_storage
+async def test_mail_that_nobody_has_received_in_time_is_given_back_the_oldest_first(storage: Storage) -> None:
+    goal = await talk(storage)
+    outbox = storage.outbox
+    sent = [outgoing(number, from_goal=goal.id) for number in range(4)]
+    refused = [ReturnedMail(mail=incoming(goal, 0), state=NoticeState.REFUSED, reason="no")]
+    await outbox.receive(Receipt(position=Position("s1", 1), refused=refused), now=NOW)
+    await outbox.add(sent, most=10)
+
+    async def expire(before: float, batch: int = 9) -> list[Mail]:
+        found = await outbox.expire(before=before, reason="too old", now=NOW + 9, batch=batch)
+        assert {each.reason for each in found} <= {"too old"}
+        return [each.mail for each in found]
+
+    assert await expire(NOW) == []
+    assert len(await unpublished(storage)) == 5
+    assert await expire(NOW + 3, batch=1) == sent[:1]
+    assert await expire(NOW + 3, batch=1) == sent[1:2]
+    # The notice is deleted: nobody has asked for it.
+    assert [item.mail for item in await unpublished(storage)] == sent[2:]
+    assert await expire(NOW + 3, batch=2) == sent[2:3]
+    assert await expire(NOW + 3, batch=2) == []
+    dead = await outbox.list_failed(limit=9)
+    assert {(each.mail.id, each.reason, each.evicted_at) for each in dead} == {
+        (mail.id, "too old", NOW + 9) for mail in sent[:3]
+    }
+    # What is sent again is new.
+    again = await outbox.resend(sent[0].id, now=NOW + 9)
+    assert await expire(NOW + 9) == sent[3:]
+    assert [item.mail for item in await outbox.list_waiting(limit=9)] == [again]

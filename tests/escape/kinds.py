@@ -50,7 +50,7 @@ HANDS = {
 TOLD = {
     "blocked by security policy": "blocked",
     "There is no tool": "no such tool",
-    "said no": "refused by the owner",
+    "owner denied": "refused by the owner",
     "blocked by the security filter": "refused by the filter",
 }
 

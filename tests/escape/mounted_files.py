@@ -1,19 +1,25 @@
 """Attempts to see Moot's own files through mounts. Run by test_bind_mounts.py in a mount namespace of its own."""
 
 import asyncio
+import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from moot.domain.errors import Forbidden
+from moot.domain.errors import Forbidden, MootError
+from moot.tools.files.off_limits import OffLimits
 from moot.tools.sandbox import view
-from tests.daemon_process import eventually
+from moot.tools.user_message import SendUserMessage
+from tests.daemon_process import CONFIG, Home, eventually, running
 from tests.escape.exec_kit import Bench, marked
 from tests.escape.test_exec_escape import furnish
+from tests.escape.test_files_beneath import CALLS, FileTools, at
 from tests.escape.test_mcp_sandbox import boxed
 from tests.escape.test_mcp_sandbox import say as tell_server
 from tests.mcp_kit import SCRIPT
+from tests.scripting import call, say, script
 
 
 @pytest.fixture
@@ -163,3 +169,122 @@ async def test_what_is_mounted_later_ends_commands_and_servers_that_would_see_it
 
 def change_propagation(kind: str) -> None:
     subprocess.run(["mount", kind, "/"], check=True, timeout=30)
+
+
+def make_off_limits(bench: Bench, *private: Path) -> OffLimits:
+    workspaces = str(bench.home / "data" / "workspaces")
+    return OffLimits(places=[*map(str, bench.protected)], workspaces=workspaces, private=[*map(str, private)])
+
+
+def is_refused(files: FileTools, name: str, **arguments: Any) -> bool:
+    try:
+        files(name, **arguments)
+    except MootError:
+        return True
+    return False
+
+
+def test_no_file_tool_reaches_what_is_off_limits_through_a_mount_of_any_part_of_it(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """The whole, what is above it, a folder in it and a single file; they are mounted while the tools are in use."""
+    keys, deep = tmp_path / "me" / ".ssh", bench.home / "data" / "deep" / "er"
+    for folder, text in ((keys / "old", "canary-of-the-key"), (deep, "canary-of-the-part")):
+        folder.mkdir(parents=True)
+        (folder / "secret").write_text(text)
+    mount_tmpfs(bench.home / "agents")
+    (bench.home / "agents" / "secret").write_text("canary-of-another-device")
+    (bench.work / "other").mkdir()
+    (bench.work / "other" / "secret").write_text("fine")
+    files = FileTools(bench.work, make_off_limits(bench, keys))
+    assert files("fs_read", path="other/secret") == "fine"
+    bind(bench.work / "other", bench.work / "harmless")
+    sources = {
+        "all": bench.home,
+        "above": bench.home.parent / "me",
+        "data": bench.home / "data",
+        "deep": deep.parent,
+        "er": deep,
+        "file": deep / "secret",
+        "agents": bench.home / "agents",
+        "agent": bench.home / "agents" / "secret",
+        "keys": keys,
+        "old": keys / "old",
+        "key": keys / "old" / "secret",
+    }
+    for name, source in sources.items():
+        bind(source, bench.work / "in" / name)
+    inner = ("secret", "er/secret", "deep/er/secret", "data/deep/er/secret", "old/secret", ".ssh/old/secret")
+    own = (*bench.protected, keys)
+    for name, source in sources.items():
+        # What lies beside the places themselves is not off limits.
+        parts = [part for part in inner if any((source / part).is_relative_to(place) for place in own)]
+        assert parts
+        for path in {f"in/{name}"} if source.is_file() else {f"in/{name}/{part}" for part in parts}:
+            files.every(path)
+    assert files("fs_search", pattern="canary") == "No matches."
+    assert files("fs_glob", pattern="secret") == "harmless/secret\nother/secret"
+    changes = [{"path": "new.txt", "content": "x"}, {"path": "in/er/secret", "content": "evil"}]
+    assert is_refused(files, "fs_patch", changes=changes)
+    attach = SendUserMessage(make_off_limits(bench, keys))
+    for path in ("in/file", "in/er/secret", "in/key"):
+        with pytest.raises(MootError):
+            asyncio.run(attach({"message": "x", "status": "normal", "attachments": [path]}, at(bench.work)))
+    # A folder is not deleted with what is mounted in it.
+    for name in ("in", "harmless"):
+        assert is_refused(files, "fs_delete", path=name)
+    assert (deep / "secret").read_text() == "canary-of-the-part"
+    assert (bench.home / "data" / "moot.db").exists()
+    assert (bench.work / "other" / "secret").read_text() == "fine"
+    for name in ("data", "er", "agents", "keys", "old"):
+        assert is_refused(FileTools(bench.work / "in" / name, make_off_limits(bench, keys)), "fs_list", path=".")
+
+
+def test_a_workspace_on_a_mount_of_its_own_is_usable_and_shows_nothing_else(bench: Bench) -> None:
+    """As in a container whose volume is Moot's data folder."""
+    data, store = bench.home / "data", bench.home.parent / "volume"
+    data.rename(store)
+    bind(store, data)
+    room = data / "workspaces" / "one"
+    bind(data / "workspaces" / "two", room / "two")
+    (data / "workspaces" / "two" / "note").write_text("canary-of-the-neighbour")
+    (data / "vault").mkdir()
+    (data / "vault" / "key").write_text("canary-of-the-key")
+    bind(data / "vault", room / "vault")
+    files = FileTools(room, make_off_limits(bench))
+    files("fs_write", path="note", content="mine")
+    assert files("fs_read", path="note") == "mine"
+    for path in ("two/note", "vault/key"):
+        files.every(path)
+
+
+def steps(*calls: dict[str, Any]) -> str:
+    return script({"match": ".", "steps": [*calls, say("Done.")]})
+
+
+async def test_a_running_daemon_shows_nothing_of_what_is_mounted_after_its_start(tmp_path: Path) -> None:
+    home, work = Home(tmp_path / "home"), tmp_path / "work"
+    work.mkdir()
+    paths = ("late/er/secret", "late-file", "whole/data/deep/er/secret")
+    made = [call(tool, path=path, **CALLS[tool]) for path in paths for tool in ("fs_read", "fs_stat", "fs_write")]
+    made += [
+        call("fs_search", pattern="canar[y]-of"),
+        call("fs_delete", path="late"),
+        call("exec", command="cat late/er/secret late-file whole/data/deep/er/secret; echo evil > late-file; ls late"),
+    ]
+    home.furnish(script=steps(*made), config=CONFIG + '[security.interceptor]\npolicy = "none"\n')
+    deep = home.path / "data" / "deep"
+    (deep / "er").mkdir(parents=True)
+    secret = deep / "er" / "secret"
+    secret.write_text("canary-of-the-daemon")
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            bind(deep, work / "late")
+            bind(secret, work / "late-file")
+            bind(home.path, work / "whole")
+            speech = await talk.say("ada", "look", cwd=str(work))
+            results = [(each.name, each.output) for each in speech.of("tool_result")]
+    assert len(results) == len(made)
+    assert not [each for each in results if "canary-of" in json.dumps(each)]
+    assert [name for name, text in results if name.startswith("fs_") and "off limits" not in text] == ["fs_search"]
+    assert secret.read_text() == "canary-of-the-daemon"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from moot.tools.sandbox import aliases
-from moot.tools.sandbox.aliases import Mounted, Region
+from moot.tools.files import mount_table
+from moot.tools.files.mount_table import Mounted, Region
 from tests.escape.exec_kit import Bench
 from tests.escape.test_exec_escape import furnish
 
@@ -84,5 +84,5 @@ def test_a_region_is_found_in_a_mount_that_shows_it_what_is_above_it_or_a_part_o
     assert region.find_mount_point(Mounted(5, "/a", "8:1", "/home/u/moot2")) == ""
     assert region.find_mount_point(Mounted(6, "/b", "8:2", "/")) == ""
     mounts = [Mounted(1, "/", "8:1", "/@home"), Mounted(7, "/own/moot/data", "9:1", "/part")]
-    assert Region("9:1", "/part") in aliases.find_regions(["/own/moot"], mounts)
-    assert Region("9:1", "/part") not in aliases.find_regions(["/own/moot"], mounts, spared="/own/moot/data")
+    assert Region("9:1", "/part") in mount_table.find_regions(["/own/moot"], mounts)
+    assert Region("9:1", "/part") not in mount_table.find_regions(["/own/moot"], mounts, spared="/own/moot/data")

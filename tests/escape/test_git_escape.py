@@ -144,7 +144,7 @@ async def test_who_fails_at_what_git_obeys_is_told_why(bench: Bench, command: st
         # From inside it has another name; then nothing is said, rather than something wrong.
         assert "The sandbox" not in shown
     else:
-        assert f"The sandbox keeps commands from changing {name}: git obeys" in shown
+        assert f"The sandbox keeps commands from changing {name}: git reads it" in shown
 
 
 async def test_who_fails_at_something_else_is_told_nothing_of_it(bench: Bench) -> None:

@@ -159,7 +159,7 @@ async def test_a_server_that_dies_is_noticed_although_its_child_holds_the_pipe(t
     async with kit(tmp_path, tool("pid"), tool("die")) as box:
         await box.approve()
         server, child = json.loads((await box.call("mcp__box__pid")).content)
-        with pytest.raises(Unavailable, match="broke off"):
+        with pytest.raises(Unavailable, match="disconnected during the call"):
             await box.call("mcp__box__die")
         assert await eventually(lambda: not psutil.pid_exists(server))
         assert await eventually(
@@ -337,7 +337,7 @@ async def test_a_message_with_too_many_values_ends_the_connection_before_it_is_d
     async with kit(tmp_path, tool("values")) as box:
         await box.approve()
         assert (await box.call("mcp__box__values", {"count": 1_000})).content == "small"
-        with pytest.raises(Unavailable, match="broke off"):
+        with pytest.raises(Unavailable, match="disconnected during the call"):
             await box.call("mcp__box__values", {"count": 200_000})
         box.clock.ahead += 60
         assert (await box.call("mcp__box__values", {"count": 1_000})).content == "small"

@@ -116,8 +116,10 @@ def test_the_tools_are_divided_among_the_agents_by_their_prefixes(home: Home) ->
     assert {"crypto_sign", "secrets_get"} <= tools["vault"]
     assert tools["reviewer"] == {"review_diff", "fs_read"}
     assert tools["planner"] == tools["ada"] == set()
+    assert {"ontology_assert_fact", "ontology_facts_at"} <= tools["ontologist"]
+    assert {"graph_query", "graph_traverse"} <= tools["librarian"]
     assert {"cron_add", "bg_submit"} <= tools["automator"]
-    assert {"operator", "vault", "librarian", "automator", "chronicler", "planner", "reviewer"} == spawnable
+    assert spawnable == {*ROLES, "reviewer"} - {"navigator"}
     assert found["unmatched"] == [{"name": "jira_search", "near": ["reviewer (keyword jira)"]}]
     assert {"ask_user", "set_title", "recall", "task_create", "tool_output_get"} <= set(found["shared"])
     assert [each["agent"] for each in one["agents"]] == ["reviewer"]
@@ -128,18 +130,18 @@ def test_the_tools_are_divided_among_the_agents_by_their_prefixes(home: Home) ->
 def test_a_role_without_tools_is_inactive_and_says_what_is_missing_until_it_has_one(home: Home) -> None:
     with daemon_thread(home) as daemon:
         listed = {each["name"]: each for each in daemon.cli_json("agents", "list")["data"]}
-        assert (listed["ontologist"]["status"], listed["ontologist"]["missing"]) == (
+        assert (listed["navigator"]["status"], listed["navigator"]["missing"]) == (
             "inactive",
-            "no tool named ontology_*",
+            "no tool named browser_*",
         )
         assert {listed[name]["status"] for name in ("moot", "operator", "planner", "ada")} == {"active"}
-        assert "ontologist (no tool named ontology_*)" in daemon.cli("agents", "list").stderr
-        tool = REVIEW_TOOLS.replace("jira_search", "ontology_search")
+        assert "navigator (no tool named browser_*)" in daemon.cli("agents", "list").stderr
+        tool = REVIEW_TOOLS.replace("jira_search", "browser_search")
         (home.path / "tools").mkdir(exist_ok=True)
         (home.path / "tools" / "own.py").write_text(tool)
         daemon.cli("reload")
         listed = {each["name"]: each for each in daemon.cli_json("agents", "list")["data"]}
-        assert (listed["ontologist"]["status"], listed["ontologist"]["missing"]) == ("active", "")
+        assert (listed["navigator"]["status"], listed["navigator"]["missing"]) == ("active", "")
 
 
 def test_categories_of_tools_are_enabled_or_say_why_not(home: Home) -> None:

@@ -60,7 +60,7 @@ async def test_a_yes_lets_the_one_call_through(asking: Home) -> None:
         async with daemon.client() as talk:
             speech, ask = await waiting(talk)
             assert (ask.tool, ask.attempt) == ("set_title", 1)
-            assert "always ask" in ask.reason
+            assert "always need approval" in ask.reason
             assert [info.kind for info in await asks(talk)] == ["approval"]
             assert await title(talk) == ""
             assert (await decide(talk, ask, "once")).state == "granted"
@@ -80,7 +80,7 @@ async def test_a_no_is_told_to_the_model_and_nothing_happens(asking: Home) -> No
             speech, ask = await waiting(talk)
             assert (await decide(talk, ask, "deny")).state == "denied"
             await speech.end()
-            assert "said no" in speech.text
+            assert "owner denied" in speech.text
             assert await title(talk) == ""
 
 

@@ -152,7 +152,7 @@ async def test_a_link_put_in_the_place_of_a_file_is_not_written_through(
             speech = talk.start("ada", "go", cwd=str(tmp_path))
             ask = await speech.until("approval_opened")
             # Now it is shown where it leads, and is done.
-            assert f"todo.md is really {tmp_path}/settings/main.conf" in ask.preview
+            assert f"todo.md resolves to {tmp_path}/settings/main.conf" in ask.preview
             assert (tmp_path / "settings/main.conf").read_text() == "safe\n"
             await decide(talk, ask)
             await speech.end()
@@ -266,7 +266,7 @@ async def test_a_tool_that_is_removed_while_its_call_waits_is_not_run(
                 await decide(talk, ask)
             await speech.end()
     assert sorted(results(speech)) == [
-        "sign is no longer there; it was not run.",
+        "sign is no longer available; it was not run.",
         "the MCP server box was removed or replaced. Make the call again if its tools are still there.",
     ]
     assert not mark.exists()
@@ -289,7 +289,7 @@ async def test_a_run_cannot_call_a_tool_that_was_removed_since_it_started(
             assert daemon.cli("reload").returncode == 0
             await decide(talk, ask)
             await speech.end()
-    assert results(speech)[-1] == "sign is no longer there; it was not run."
+    assert results(speech)[-1] == "sign is no longer available; it was not run."
     assert not mark.exists()
 
 

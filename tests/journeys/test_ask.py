@@ -120,8 +120,8 @@ async def test_the_runs_time_limit_stands_still_while_a_human_thinks(
     [
         ({}, "missing questions parameter"),
         ({"questions": []}, "between one and"),
-        ({"questions": [{"q": "?"}]}, "question 1 is not as it should be: Object missing required field `question`"),
-        ({"questions": [{"question": "?"}, "?"]}, "question 2 is not as it should be: Expected `object`, got `str`"),
+        ({"questions": [{"q": "?"}]}, "question 1 is not valid: Object missing required field `question`"),
+        ({"questions": [{"question": "?"}, "?"]}, "question 2 is not valid: Expected `object`, got `str`"),
         ({"questions": [{"question": "?", "options": ["Red"]}]}, "got `str` in options[0]"),
         ({"questions": [{"question": "?", "options": ["Red"]}]}, 'Each is an object such as {"question": '),
         ({"questions": "which?"}, "questions must be of type array"),

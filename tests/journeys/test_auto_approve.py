@@ -212,8 +212,8 @@ async def test_it_answers_the_policy_all_too(home: Home, tmp_path: Path) -> None
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert not await is_asked(talk, LIST, "", tmp_path)
-            assert await is_asked(talk, WRITE, "", tmp_path) == "every tool asks"
-            assert "always ask" in await is_asked(talk, 'fs_stat {"path": "."}', "", tmp_path)
+            assert await is_asked(talk, WRITE, "", tmp_path) == "every tool needs approval"
+            assert "always need approval" in await is_asked(talk, 'fs_stat {"path": "."}', "", tmp_path)
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

@@ -89,5 +89,5 @@ async def test_a_token_neither_sees_nor_stops_the_commands_of_others(home: Home)
             (own,) = (await bot.ask(pb.ClientMessage(list_jobs=pb.ListJobsMsg()))).job_list.jobs
             assert own.root_sender == "bot"
             # A beginning that both have means nothing to the owner, who sees both.
-            with pytest.raises(BadRequest, match="could be any of"):
+            with pytest.raises(BadRequest, match="is ambiguous"):
                 await talk.ask(stop_job=pb.StopJobMsg(job_id="bg-"))

@@ -50,7 +50,7 @@ def test_a_letter_and_enter_decide_and_the_chat_says_what_was_decided(daemon: Li
         person.wait_on_screen(KEYS)
         person.enter("deny")
         person.wait_for("✗ denied")
-        person.wait_for("said no")
+        person.wait_for("owner denied")
         person.enter("o")
         person.wait_for("ada › Heard: o")
         leave(person)
@@ -113,7 +113,7 @@ def test_a_decision_for_a_call_that_was_decided_elsewhere_is_not_sent_to_the_age
         (ask_id,) = waiting(daemon, sender)
         assert daemon.cli("inbox", "deny", ask_id).returncode == 0
         person.wait_for("✗ denied")
-        person.wait_for("said no")
+        person.wait_for("owner denied")
         person.type("\r")
         person.wait_for("nothing was decided")
         person.enter("ordinary words")

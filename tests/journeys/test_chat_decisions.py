@@ -27,7 +27,7 @@ def kill_9(home: Home) -> None:
     os.kill(json.loads(run_cli(home, "status", "--json").stdout)["data"]["pid"], signal.SIGKILL)
 
 
-@pytest.mark.parametrize(("typed", "came"), [("o", "The title is now"), ("d", "said no")])
+@pytest.mark.parametrize(("typed", "came"), [("o", "The title is now"), ("d", "owner denied")])
 def test_a_decision_starts_a_daemon_that_is_gone_and_holds_for_what_was_shown(
     home: Home, typed: str, came: str
 ) -> None:
@@ -61,7 +61,7 @@ def test_a_decision_on_what_was_settled_meanwhile_decides_nothing(home: Home) ->
             person.type("o")
             assert run_cli(home, "inbox", "deny", ask["ask_id"]).returncode == 0
             person.wait_for("connected again")
-            person.wait_for("said no")
+            person.wait_for("owner denied")
             person.wait_off_screen("allow set_title?")
             person.type("\r")
             # What was settled may come up once more before the list of asks is read anew: then the daemon says no.

@@ -310,7 +310,9 @@ def test_a_setting_that_waits_for_the_next_start_is_told(home: Home) -> None:
         daemon.cli("reload")
         _, findings = examine(home)
     assert bad(findings) == [("warning", "daemon")]
-    assert any("Not in force until the next start: vault.decrypted_seconds." in each["message"] for each in findings)
+    assert any(
+        "These settings take effect after a restart: vault.decrypted_seconds." in each["message"] for each in findings
+    )
 
 
 def test_a_key_nobody_knows_in_an_agents_file_is_a_warning_with_the_line_and_the_way_out(home: Home) -> None:

@@ -64,7 +64,7 @@ def decide_in_ask(person: Terminal, typed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "said", "code"), [("o", "The title is now", 0), ("once", "The title is now", 0), ("d", "said no", 4)]
+    ("key", "said", "code"), [("o", "The title is now", 0), ("once", "The title is now", 0), ("d", "owner denied", 4)]
 )
 def test_ask_at_a_terminal_puts_the_approval_in_place(
     daemon: LiveDaemon, sender: str, key: str, said: str, code: int
@@ -87,7 +87,7 @@ def test_what_is_no_decision_decides_nothing_and_leaving_keeps_the_run_waiting(d
     (ask,) = waiting(daemon, sender)
     assert ask["kind"] == "approval"
     assert daemon.cli("inbox", "deny", str(ask["ask_id"])).returncode == 0
-    assert "said no" in outcome(daemon, sender)
+    assert "owner denied" in outcome(daemon, sender)
 
 
 def test_always_in_ask_writes_the_rule_it_showed_and_is_not_asked_again(daemon: LiveDaemon, sender: str) -> None:

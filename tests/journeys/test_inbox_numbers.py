@@ -57,8 +57,8 @@ async def test_what_waits_is_listed_in_what_fits_and_decided_by_its_number(home:
             assert all(len(line) <= 80 for line in listed.splitlines()), listed
             entry = listed.splitlines()
             assert entry[0].startswith(" 1  title the conversation A title that is")
-            assert entry.count("    why: it is on the list of tools that always ask") == 2
-            at = entry.index("    why: it is on the list of tools that always ask")
+            assert entry.count("    why: it is in the list of tools that always need approval") == 2
+            at = entry.index("    why: it is in the list of tools that always need approval")
             assert entry[at + 1].startswith("    ada as user, until ")
             assert entry[at + 3].startswith(" 2  title the conversation Short")
             assert "Show one in full with: moot inbox show N" in listed

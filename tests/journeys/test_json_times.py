@@ -20,11 +20,12 @@ SCRIPT = script(
     {"match": "^name", "steps": [call("set_title", title="Boats"), say("Named.")]},
     {"reply": "Heard."},
 )
-# Each is called once, in this order; RUN and TASK stand for ids.
+# Each is called once, in this order; RUN and TASK stand for ids, GRAPH for a file.
 CALLED = """
 ask ada write|run --agent ada hello|run --agent ada name|inbox list|inbox|rules list|rules|history ada
 tasks add ada boat|tasks list|tasks|tasks show TASK|tasks set TASK in_progress|tasks close TASK|memory list
-memory|ps -a|show RUN|wait RUN|logs RUN|trace|trace RUN|conversations list|conversations|new ada|archives ada
+memory|graph import GRAPH|graph facts|graph show ada|graph types|graph conflicts
+ps -a|show RUN|wait RUN|logs RUN|trace|trace RUN|conversations list|conversations|new ada|archives ada
 recall ada write
 cron add --agent ada --every 1h beans count|cron run beans|cron list|cron|cron show beans
 cron history|cron pause beans|cron resume beans|cron remove beans|bg list|bg
@@ -39,6 +40,7 @@ OTHERS = """
 reply|inbox approve|inbox reply|rules rm|trust|project approve|project off|project on|project revoke|kill
 bg submit|bg show|bg result|bg cancel
 compact|resume|attach|stop|peers mute|peers resend|peers send|peers unmute|peers watch|memory export
+graph add|graph clear|graph export|graph merge|graph promote|graph resolve|graph retract|graph unmerge
 memory forget|memory search|memory show|replay|export|import|delete|backup|restore|up|down|events|reload
 service install|service status|service uninstall|nats config|nats dev|demo|demo peers|init|models pull|models test
 secrets rm|secrets scope|secrets set|mcp add|mcp approve|mcp deny|mcp rm|mcp test|skills add|skills new
@@ -87,7 +89,8 @@ def test_every_time_in_json_is_unix_time_in_seconds(
     for command in list_commands(moot, click.Context(moot)):
         is_called = any(words[: len(command.split())] == command.split() for words in called)
         assert is_called != (command in known), f"{command}: name it in CALLED or in OTHERS"
-    ids = {"RUN": "", "TASK": "", "ASK": ""}
+    ids = {"RUN": "", "TASK": "", "ASK": "", "GRAPH": str(tmp_path / "graph.json")}
+    Path(ids["GRAPH"]).write_text('{"facts": [{"subject": "ada", "predicate": "knows", "object": "bob"}]}')
     names = set()
     with daemon_thread(home) as daemon:
         for words in called:

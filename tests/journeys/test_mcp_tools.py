@@ -186,7 +186,7 @@ async def test_a_server_that_dies_at_work_is_an_error_to_the_model_and_started_a
     assert (again.is_error, again.output) == (False, "back")
     assert speech.text == "It is back."
     told = [message for message in provider.bodies()[-1]["messages"] if message["role"] == "tool"]
-    assert "broke off" in told[0]["content"]
+    assert "disconnected during the call" in told[0]["content"]
 
 
 @pytest.mark.parametrize(("safety", "told"), [("safe", "standing"), ("moderate", "not known")])

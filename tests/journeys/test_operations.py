@@ -173,6 +173,7 @@ _ARGUMENTS = {
     "replay": ("run-1",),
     "export": ("ada",),
     "import": ("FILE",),
+    "graph": ("types",),
     "delete": ("ada", "--json"),
     "backup": ("FOLDER/copy.zip",),
     "cwd": ("ada",),

@@ -297,3 +297,30 @@ async def test_nobody_else_can_write_to_a_goal_unless_unsigned_mail_is_accepted(
                 await stranger.close()
             assert await read_all(talk) == 1
             assert any('from="owner (unverified)"' in text for _, _, text in await talk.told("bob"))
+
+
+async def test_messages_for_no_goal_are_removed_from_the_stream_and_counted(
+    desk: Home, laptop: Home, server: NatsServer
+) -> None:
+    subjects = ["agent.inbox.not-a-uuid", "agent.inbox.a-b-c-d-e", "agent.notice.x", "agent.inbox.not-a-uuid"]
+    with daemon_thread(laptop) as first:
+        async with first.client() as talk:
+            await talk.say("bob", "hello")
+            kept = await goal_id(talk, "bob")
+        await eventually(lambda: first.cli_json("status")["data"]["broker"]["connected"])
+    stranger = await nats.connect(server.url)
+    try:
+        stream = stranger.jetstream()
+        for subject in (*subjects, f"agent.inbox.{kept}"):
+            await stream.publish(subject, b"garbage")
+        # What no stream takes is nobody's.
+        await stranger.publish("agent.inbox.a.b", b"garbage")
+        with daemon_thread(desk) as second:
+            await eventually(
+                lambda: second.cli_json("status")["data"]["broker"].get("dropped") == {"subject": len(subjects)}
+            )
+            # A message for a daemon that is away stays, whatever is in it.
+            assert (await stream.stream_info("MOOT")).state.messages == 1
+            assert second.cli("ask", "ada", "Are you there").returncode == 0
+    finally:
+        await stranger.close()

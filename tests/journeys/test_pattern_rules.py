@@ -179,7 +179,7 @@ async def test_a_denial_has_a_reason_that_the_model_reads(daemon: LiveDaemon, tm
         assert denied.returncode == 0, denied.stderr
         await speech.end()
         told = speech.of("tool_result")[0].output
-        assert "The owner said no to exec, for this reason: use the" in told
+        assert "The owner denied exec, for this reason: use the" in told
         assert "fs_write instead" in told
         assert (await talk.asks()) == []
 

@@ -92,7 +92,7 @@ async def test_calls_ask_or_do_not_ask_from_the_reload_on_and_counts_go_on(home:
             await apply_settings(daemon, home)
             speech, ask = await waiting(talk)
             await decide(talk, ask, "deny")
-            assert "said no" in (await speech.end()).text
+            assert "owner denied" in (await speech.end()).text
         (gate,) = [hook for hook in daemon.cli_json("agent", "hooks")["data"] if hook["name"] == "ApprovalGate"]
     assert gate["counts"] == {"asked": 2, "denied": 2}
 
@@ -132,7 +132,7 @@ async def test_what_waits_when_approvals_are_switched_off_waits_on_for_its_owner
             assert [info.ask_id for info in await talk.asks()] == [ask.ask_id]
             assert await titles(talk) == {"user": "", "other": "Boats"}
             await decide(talk, ask, decision)
-            assert ("said no" in (await speech.end()).text) == (decision == "deny")
+            assert ("owner denied" in (await speech.end()).text) == (decision == "deny")
             assert (await titles(talk))["user"] == ("Boats" if decision == "once" else "")
 
 
@@ -155,7 +155,7 @@ async def test_what_waits_is_not_made_without_a_yes_after_a_restart_either(home:
             assert (opened.ask_id, opened.attempt) == (ask.ask_id, ask.attempt)
             assert await titles(talk) == {"user": ""}
             await decide(talk, opened, "deny")
-            assert "said no" in (await speech.end()).text
+            assert "owner denied" in (await speech.end()).text
             assert await titles(talk) == {"user": ""}
             # What nobody was asked about goes by.
             assert (await talk.say("ada", "call it boats", "other")).of("approval_opened") == []

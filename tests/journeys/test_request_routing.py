@@ -45,7 +45,6 @@ def advice(provider: Provider) -> str:
     ("request_text", "needs", "tools"),
     [
         ("take a screenshot of example.com and click on the login button", "a browser", "browser_*"),
-        ("define a new entity type for suppliers in the ontology", "types, entities and facts", "ontology_*"),
         ("pay 20 USDC to Lena from my wallet", "payments", "payment_*"),
         ("turn off the lights in the kitchen", "a device", "MCP server"),
         ("把卧室的灯关掉", "a device", "MCP server"),

@@ -115,7 +115,7 @@ def test_an_id_that_is_too_short_is_said_to_be_that(daemon: LiveDaemon) -> None:
     for command in ("show", "logs", "wait", "stop", "trace"):
         done = daemon.cli(command, "arun-")
         assert done.returncode == 2, (command, done.stderr)
-        assert "could be any of" in done.stderr or "more than one run begins with" in done.stderr
+        assert "is ambiguous: " in done.stderr or "more than one run begins with" in done.stderr
 
 
 async def test_the_turn_of_a_person_is_found_by_the_beginning_of_its_id(daemon: LiveDaemon, sender: str) -> None:

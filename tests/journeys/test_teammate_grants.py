@@ -95,7 +95,7 @@ async def test_a_no_is_told_to_the_teammate_and_holds_for_the_run_across_a_resta
             (question,) = await eventually(talk.asks)
             await talk.reply("moot", "yes")
             done = await called(talk, "", "agent_wait", agent_id=run_id)
-            assert "The owner said no to fs_write for this run" in done["result"]
+            assert "The owner denied fs_write for this run" in done["result"]
             assert await talk.asks() == []
             assert not (tmp_path / "made.txt").exists()
 

@@ -69,7 +69,7 @@ async def test_a_task_that_is_not_for_a_teammate_ends_escalated_with_a_sentence(
 ) -> None:
     run, outcome = await told(daemon, f"ask operator to {task}", sender)
     assert (run["status"], run["outcome"], run["result"]) == ("completed", "escalated", sentence)
-    assert "operator says this is not its work" in run["hint"]
+    assert "operator says that this is not its task" in run["hint"]
     assert outcome == "completed"
 
 
@@ -139,7 +139,7 @@ async def test_a_failure_is_one_note_that_names_who_failed(
         assert (run["status"], run["outcome"]) == ("failed", outcome)
         assert run["error"]
         assert "result" not in run
-        assert f"operator failed ({outcome}) and what it had begun is discarded." in run["hint"]
+        assert f"operator failed ({outcome}) and its partial work is discarded." in run["hint"]
         assert "choose another teammate" in run["hint"]
         # Nothing of what the teammate did is in the conversation it was spawned from.
         history = await talk.history("moot", sender)
@@ -189,9 +189,9 @@ async def test_a_task_that_was_done_is_done_again_with_a_note_and_not_a_third_ti
         speech = await talk.say("moot", "thrice to succeed", sender)
         first, second, third = results(speech, "agent_spawn")
         assert "note" not in first
-        assert f"operator has completed this very task in this turn before, as {first['agent_id']}." in second["note"]
+        assert f"operator has completed the same task in this turn before, as {first['agent_id']}." in second["note"]
         assert "Fine." in second["note"]
-        assert "operator has completed this very task 2 times in this turn" in third
+        assert "operator has completed the same task 2 times in this turn" in third
         assert first["agent_id"] in third
         assert second["agent_id"] in third
         assert "Answer with what is there" in third

@@ -202,7 +202,7 @@ def test_text_about_teammates_is_rendered_only_together_with_their_taint() -> No
         for word in node.keywords
         if word.arg == "content"
     ]
-    assert sorted(set(contents)) == ["'The task is handed back.'", "text.content"]
+    assert sorted(set(contents)) == ["'The task is returned.'", "text.content"]
 
 
 def _called(node: Any) -> str:

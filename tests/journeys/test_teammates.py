@@ -119,7 +119,7 @@ async def test_a_task_is_not_given_again_before_its_result_is_fetched(daemon: Li
     async with daemon.client() as talk:
         speech = await talk.say("moot", "the same again", sender)
     first, refused, again = results(speech, "agent_spawn")
-    assert f"was given this very task before, as {first['agent_id']}" in refused
+    assert f"was given the same task before, as {first['agent_id']}" in refused
     assert again["agent_id"] != first["agent_id"]
     assert [each["result"] for each in results(speech, "agent_wait")] == ["late result", "late result"]
 
@@ -241,7 +241,7 @@ async def test_a_turn_delegates_only_so_often(home: Home) -> None:
                 # Each turn has its own rounds.
                 *two, third = results(await talk.say("moot", "go"), "agent_spawn")
                 assert [each["status"] for each in two] == ["spawned", "spawned"]
-                assert "this turn has delegated 2 times, which is all it may" in third
+                assert "this turn has delegated 2 times, which is the limit" in third
                 await eventually_idle(home, talk)
 
 

@@ -56,7 +56,7 @@ async def test_commands_use_the_programs_of_the_caller_and_a_token_cannot_choose
                 pb.ClientMessage(send=pb.SendMsg(agent="moot", content="greet", search_path=bin_folder)),
                 pb.ClientMessage(start_run=pb.StartRunMsg(agent="moot", content="greet", search_path=bin_folder)),
             ):
-                with pytest.raises(Forbidden, match="choose where programs are found"):
+                with pytest.raises(Forbidden, match="set the search path for programs"):
                     await phone.request(message)
     assert f"hello from {place}" in asked.stdout
     assert f"hello from {place}" in started.stdout

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
 
-from moot.broker.memory import Faults, MemoryBroker
+from moot.broker.memory import MemoryBroker
+from moot.broker.memory_faults import Faults
 from moot.domain.errors import MootError
 from moot.store.memory import mail
 from tests.simulation.clock import VirtualClock

@@ -14,15 +14,16 @@ from itertools import islice
 from random import Random
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from moot.broker.memory_faults import Faults
 from moot.domain.goal import read_goal_id
 from moot.domain.ports.broker import (
     Arrival,
     Batch,
     BatchHandler,
     BrokerUnavailable,
+    MalformedHandler,
     Parcel,
     Position,
     PresenceHandler,
@@ -39,22 +40,6 @@ MOST_IN_BATCH = 256
 DUPLICATE_WINDOW = 120.0
 _RETRY = 1.0
 _LONGEST_RECONNECT = 2.0
-
-
-class Faults(Struct):
-    """What goes wrong between the broker and its connections: probabilities, and longest times in seconds."""
-
-    # A message is under way so long; messages that are published at the same time are stored in any order.
-    delay: float = 0.0
-    # A message is stored, but its sender is not told.
-    lost_acknowledgements: float = 0.0
-    # A message is stored twice, as if it was published again after the duplicate window.
-    duplicates: float = 0.0
-    # The connection breaks after a batch was handled and before the broker knows that.
-    lost_receipts: float = 0.0
-    lost_presence: float = 0.0
-    # A receiver waits so long before it takes the next batch.
-    slowness: float = 0.0
 
 
 class MemoryBroker:
@@ -152,6 +137,10 @@ class MemoryBroker:
             return Position(self.stream, self._ids[message_id][0])
         if self.capacity is not None and self._bytes + _measure(parcel) > self.capacity:
             raise BrokerUnavailable("the broker's stream is full")
+        if _find_store(parcel.subject) is None and self._connections:
+            # One of the daemons takes it out of the stream.
+            self._connections[0].report_malformed(parcel.subject)
+            return Position(self.stream, self._last)
         position = self._append(parcel, message_id)
         self._ids[message_id] = position.sequence, now
         if self.happens(self.faults.duplicates):
@@ -218,6 +207,7 @@ class MemoryConnection:
         self._changed = asyncio.Event()
         self._presence_handlers: list[PresenceHandler] = []
         self._state_handlers: list[StateHandler] = []
+        self._malformed_handlers: list[MalformedHandler] = []
 
     @property
     def is_shared(self) -> bool:
@@ -244,6 +234,13 @@ class MemoryConnection:
 
     def observe_state(self, handle: StateHandler) -> None:
         self._state_handlers.append(handle)
+
+    def observe_malformed(self, handle: MalformedHandler) -> None:
+        self._malformed_handlers.append(handle)
+
+    def report_malformed(self, subject: str) -> None:
+        for handle in self._malformed_handlers:
+            handle(subject)
 
     async def start(self) -> None:
         self._is_started = True

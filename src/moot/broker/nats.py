@@ -17,9 +17,11 @@ from moot.broker.credentials import NatsCredentials
 from moot.broker.nats_consumer import HandlingFailed, NatsConsumer
 from moot.broker.nats_errors import describe
 from moot.broker.nats_link import NatsLink, NatsSettings
+from moot.broker.nats_malformed import remove_malformed
 from moot.domain.ports.broker import (
     BatchHandler,
     BrokerUnavailable,
+    MalformedHandler,
     Parcel,
     Position,
     PresenceHandler,
@@ -37,6 +39,7 @@ ReadCredentials = Callable[[], Awaitable[NatsCredentials | None]]
 _FIRST_WAIT = 0.05
 _LONGEST_WAIT = 2.0
 _RETRY_CONSUMING = 1.0
+_MALFORMED_SECONDS = 60.0
 
 
 class NatsBroker:
@@ -57,6 +60,7 @@ class NatsBroker:
         self._changed = asyncio.Event()
         self._presence_handlers: list[PresenceHandler] = []
         self._state_handlers: list[StateHandler] = []
+        self._malformed_handlers: list[MalformedHandler] = []
 
     @property
     def name(self) -> str:
@@ -79,6 +83,9 @@ class NatsBroker:
 
     def observe_state(self, handle: StateHandler) -> None:
         self._state_handlers.append(handle)
+
+    def observe_malformed(self, handle: MalformedHandler) -> None:
+        self._malformed_handlers.append(handle)
 
     async def start(self) -> None:
         self._connecting = self._start("broker-connect", self._stay_connected())
@@ -144,13 +151,31 @@ class NatsBroker:
                 if await self._open(link) and not self._is_closed:
                     wait = _FIRST_WAIT
                     self._attach(link)
-                    await link.wait_until_lost()
+                    removing = self._start("broker-malformed", self._remove_malformed(link))
+                    try:
+                        await link.wait_until_lost()
+                    finally:
+                        removing.cancel()
             finally:
                 self._detach(link)
                 await self._close_link(link)
             if not self._is_closed:
                 await self._clock.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT)
+
+    async def _remove_malformed(self, link: NatsLink) -> None:
+        """Remove, every minute, what no daemon would ever receive."""
+        while not link.is_lost:
+            try:
+                await remove_malformed(link, self._report_malformed)
+            except Exception as error:  # noqa: BLE001 - whatever the server answers, it is tried again
+                if not link.is_lost:
+                    logger.info("messages for nobody stay: %s", describe(error, self._settings.url))
+            await self._clock.sleep(_MALFORMED_SECONDS)
+
+    def _report_malformed(self, subject: str) -> None:
+        for handle in self._malformed_handlers:
+            handle(subject)
 
     async def _open(self, link: NatsLink) -> bool:
         try:

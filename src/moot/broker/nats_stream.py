@@ -105,6 +105,11 @@ def make_consumer_config(name: str, store: int, deliver_to: str) -> ConsumerConf
     )
 
 
+def make_malformed_name(name: str) -> str:
+    """Return the name of the consumer with which a daemon removes messages for nobody; no daemon can have this name."""
+    return f"{name}_malformed"
+
+
 def restore_subject(subject: str) -> str:
     """Return the subject as it was published: the stream has split the id of the goal into tokens."""
     kind, what, *groups = subject.split(".")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from moot.broker.nats_stream import STREAM
+from moot.broker.nats_stream import STREAM, make_malformed_name
 from moot.domain.ports.broker import INBOX_SUBJECT, NOTICE_SUBJECT, PRESENCE_SUBJECT
 
 
@@ -30,16 +30,17 @@ def make_user(seed: str = "") -> NatsUser:
 
 
 def list_publish_subjects(name: str) -> list[str]:
-    """Return what a daemon may publish to: mail, its own presence, and what concerns its own consumer."""
+    """Return what a daemon may publish to: mail, its own presence, and what concerns its own consumers."""
+    consumers = (name, make_malformed_name(name))
     return [
         f"{INBOX_SUBJECT}*",
         f"{NOTICE_SUBJECT}*",
         f"{PRESENCE_SUBJECT}{name}",
         f"$JS.API.STREAM.CREATE.{STREAM}",
         f"$JS.API.STREAM.INFO.{STREAM}",
-        f"$JS.API.CONSUMER.CREATE.{STREAM}.{name}.>",
-        f"$JS.API.CONSUMER.DELETE.{STREAM}.{name}",
-        f"$JS.ACK.{STREAM}.{name}.>",
+        *(f"$JS.API.CONSUMER.CREATE.{STREAM}.{consumer}.>" for consumer in consumers),
+        *(f"$JS.API.CONSUMER.DELETE.{STREAM}.{consumer}" for consumer in consumers),
+        *(f"$JS.ACK.{STREAM}.{consumer}.>" for consumer in consumers),
     ]
 
 

@@ -79,6 +79,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "memory": CommandEntry(
         REMEMBER, "moot.cli.commands.agent_memory:memory", "List, search, forget and export what agents remember."
     ),
+    "graph": CommandEntry(
+        REMEMBER, "moot.cli.commands.graph:graph", "The knowledge graph: show, facts, types, conflicts, import, export."
+    ),
     "usage": CommandEntry(REMEMBER, "moot.cli.commands.memory:usage", "Show tokens and cost per conversation."),
     "trace": CommandEntry(REMEMBER, "moot.cli.commands.trace:trace", "List turns, or show all events of one."),
     "replay": CommandEntry(

@@ -20,6 +20,7 @@ from moot.domain.ports.broker import (
     BatchHandler,
     Broker,
     BrokerUnavailable,
+    MalformedHandler,
     Parcel,
     Position,
     PresenceHandler,
@@ -117,6 +118,9 @@ class ConfiguredBroker:
     def observe_state(self, handle: StateHandler) -> None:
         self._observers.of_state.append(handle)
 
+    def observe_malformed(self, handle: MalformedHandler) -> None:
+        self._observers.of_malformed.append(handle)
+
     def consume(self, store: int, handle: BatchHandler) -> AbstractAsyncContextManager[None]:
         return self._consume(_Consumption(store, handle))
 
@@ -141,6 +145,7 @@ class ConfiguredBroker:
             broker = self._build_memory(name)
         broker.observe_presence(self._observers.hear)
         broker.observe_state(self._observers.report)
+        broker.observe_malformed(self._observers.report_malformed)
         return broker
 
     def _build_memory(self, name: str) -> Broker:
@@ -184,6 +189,7 @@ class _Observers:
     def __init__(self) -> None:
         self.of_presence: list[PresenceHandler] = []
         self.of_state: list[StateHandler] = []
+        self.of_malformed: list[MalformedHandler] = []
 
     def hear(self, name: str, payload: bytes) -> None:
         for handle in self.of_presence:
@@ -192,6 +198,10 @@ class _Observers:
     def report(self, is_connected: bool) -> None:
         for handle in self.of_state:
             handle(is_connected)
+
+    def report_malformed(self, subject: str) -> None:
+        for handle in self.of_malformed:
+            handle(subject)
 
 
 class _Consumption:

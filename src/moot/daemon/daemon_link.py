@@ -18,4 +18,5 @@ def build_link(broker: Broker, config: ConfigFile, data: Path) -> DaemonLink:
         load_identity=lambda: Identity(load_key(data / "identity.key", "file").view),
         accepts_unsigned=lambda: config.current.broker.accept_unsigned,
         max_outbox=lambda: config.current.broker.max_outbox,
+        outbox_days=lambda: config.current.broker.outbox_days,
     )

@@ -52,7 +52,8 @@ _CATEGORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "peers": ("write to other agents", ("list_peers", "send_to_peer", "wait_for_peer")),
     "mcp": ("tools of MCP servers", ("mcp__*",)),
     "browser": ("operate web pages", ("browser_*",)),
-    "knowledge": ("search stored knowledge", ("search_*", "rag_*", "graph_*")),
+    "knowledge": ("search stored knowledge", ("search_*", "rag_*")),
+    "graph": ("read the knowledge graph", ("graph_*",)),
     "automation": ("schedules, background tasks, workflows", ("cron_*", "bg_*", "workflow_*")),
     "ontology": ("types, entities, facts", ("ontology_*",)),
     "payments": ("payments", ("payment_*",)),
@@ -92,6 +93,8 @@ def _find_obstacle(name: str, tools: tuple[str, ...], facts: ToolFacts) -> str:
             return facts.no_teammates
         case "mcp":
             return _find_broken_servers(facts) or "no server in [mcp.NAME]; see `moot mcp add`"
+        case "graph" | "ontology" if not facts.config.tools.graph.enabled:
+            return "enabled is false in [graph]"
         case "own":
             return "no tool in the folder tools/"
         case _:

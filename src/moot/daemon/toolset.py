@@ -43,6 +43,7 @@ from moot.tools.files.private_places import private_places
 from moot.tools.files.project_approvals import ProjectApprovals
 from moot.tools.files.project_files import ProjectReader
 from moot.tools.files.read_files import ReadFiles
+from moot.tools.graph import graph_tools
 from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
 from moot.tools.plugins.loader import Plugins
@@ -278,6 +279,7 @@ class Toolset:
                 clock=d.clock,
                 redact=d.redactor,
             ),
+            *(graph_tools.tools(graph=d.storage.graph, clock=d.clock) if config.graph.enabled else ()),
             *secrets.tools(secrets=d.vault),
             *crypto.tools(keys=keychain, secrets=d.vault),
             *skill_tools.tools(skills=self.skills, off_limits=off_limits, config=config.skills),

@@ -90,6 +90,8 @@ class BrokerConfig(Struct, frozen=True, kw_only=True):
     # Whether messages that no known daemon has signed are delivered, marked as unverified.
     accept_unsigned: bool = False
     max_outbox: int = 10_000
+    # After so many days, mail that no other daemon has received is given back.
+    outbox_days: float = 30.0
     # The size of the broker's stream, if this daemon creates it.
     max_stream_bytes: int = 1_073_741_824
 
@@ -217,6 +219,12 @@ class KnowledgeConfig(Struct, frozen=True, kw_only=True):
     versions: int = 20
 
 
+class GraphConfig(Struct, frozen=True, kw_only=True):
+    """[graph]: whether there is a knowledge graph for agents."""
+
+    enabled: bool = True
+
+
 class MemoryConfig(Struct, frozen=True, kw_only=True):
     """[memory]: how many memories an agent keeps per sender, and how often notes of a conversation are made."""
 
@@ -318,6 +326,7 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     memory: MemoryConfig = MemoryConfig()
     outputs: OutputConfig = OutputConfig()
     knowledge: KnowledgeConfig = KnowledgeConfig()
+    graph: GraphConfig = GraphConfig()
     tool_search: ToolSearchConfig = ToolSearchConfig()
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -36,6 +36,11 @@ class MootError(Exception):
         self.is_untainted = True
         return self
 
+    def with_taint(self, taint: frozenset[str]) -> Self:
+        """Add sources of untrusted text that the error tells about, and return it."""
+        self.taint |= taint
+        return self
+
     @property
     def sentence(self) -> str:
         """What is wrong and what to do, in one line for a person or a model."""

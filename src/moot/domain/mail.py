@@ -21,6 +21,8 @@ MAX_BODY_BYTES = 64 * 1024
 INBOX_CAPACITY = 64
 # The author of a history entry that contains mail. No agent can have this name.
 MAIL_AUTHOR = "@peers"
+# The source of the taint of mail whose sender is not known.
+UNVERIFIED_TAINT = "unverified mail"
 
 _TITLE = "# PEER MESSAGES\n\n"
 _BLOCK = re.compile(

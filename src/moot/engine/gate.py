@@ -248,7 +248,7 @@ class Toolbox:
         # The tool as it is configured now: a reload applies from the next call on.
         tool = self._gate.find(call.name) or self._tools[call.name]
         if tool.spec.group not in CALLABLE_WHEN_GONE and not self._gate.has(call.name):
-            return ToolResult(content=f"{call.name} is no longer there; it was not run.", is_error=True)
+            return ToolResult(content=f"{call.name} is no longer available; it was not run.", is_error=True)
         try:
             call = await self._whole(call, tool.spec, context)
             arguments = flaw or _arguments(call, tool.spec)

@@ -155,11 +155,11 @@ class ApprovalGate:
         """Judge whether the person is asked about the call. docs/approvals.md has the table."""
         spec = call.tool.spec
         if _matches_any(spec.name, (*config.sensitive_tools, *ALWAYS_ASKING)):
-            return Judgement(reason="it is on the list of tools that always ask", call=call)
+            return Judgement(reason="it is in the list of tools that always need approval", call=call)
         if _matches_any(spec.name, config.exempt_tools) or config.policy == "none":
             return Judgement(call=call)
         if config.policy == "all":
-            return await self._turn_dial(call, "every tool asks")
+            return await self._turn_dial(call, "every tool needs approval")
         if spec.safety is not Safety.DANGEROUS:
             return Judgement(call=call)
         found = await self._modes.find(call.context.asks_in)
@@ -258,7 +258,7 @@ def is_removed(call: GateCall, tools: Mapping[str, Tool]) -> bool:
 
 
 def refuse_removed(call: GateCall) -> ToolResult:
-    return _refusal_result(f"{call.tool.spec.name} is no longer there; it was not run.")
+    return _refusal_result(f"{call.tool.spec.name} is no longer available; it was not run.")
 
 
 async def find_changed_tool(call: GateCall, tools: Mapping[str, Tool]) -> Tool | None:
@@ -281,10 +281,10 @@ def _refusal_result(sentence: str) -> ToolResult:
 
 def explain_denial(tool: str, reason: str) -> str:
     """Return what the model is told about a denied call, with the reason the person gave."""
-    text = f"The owner said no to {tool}"
+    text = f"The owner denied {tool}"
     if reason:
         return f"{text}, for this reason: {clean(reason)}\nTake it into account; do not make the same call again."
-    return f"{text}. Do not try the same again; ask or go on without."
+    return f"{text}. Do not make the same call again; ask the person, or continue without it."
 
 
 def _bind_to_rule(approval: Ask, rule: Rule) -> Ask:

@@ -59,7 +59,7 @@ class KnowledgeSaver:
                 self._counts["saved"] += 1
                 self._backlog.put(self._build_knowledge(call, result))
         except Exception:
-            logger.exception("a result of %s was not kept", call.tool.spec.name)
+            logger.exception("a result of %s was not stored", call.tool.spec.name)
         return result
 
     def _build_knowledge(self, call: GateCall, result: ToolResult) -> Knowledge:

@@ -48,7 +48,7 @@ class LearningObserver:
         try:
             self._backlog.put(self._build_lesson(call, result, seconds))
         except Exception:
-            logger.exception("a call of %s was not noted", call.tool.spec.name)
+            logger.exception("a call of %s was not recorded", call.tool.spec.name)
 
     def _build_lesson(self, call: GateCall, result: ToolResult | None, seconds: float) -> Lesson:
         context, tool = call.context, call.tool.spec.name

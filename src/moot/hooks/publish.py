@@ -51,4 +51,4 @@ class EventPublisher:
             self._counts["published"] += 1
         except Exception:
             self._counts["failed"] += 1
-            logger.exception("that a call of %s has finished was not published", record.tool)
+            logger.exception("the end of a call of %s was not published", record.tool)

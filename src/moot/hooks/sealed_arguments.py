@@ -51,7 +51,7 @@ class SealedArguments:
         """Return the exact arguments of a call with an open ask; raise MootError with a message for the model."""
         approval = self._asks.find_open_call(run_id, call_id)
         if approval is None:
-            raise NotFound("a secret argument of this call stands as [SECRET]", fix=_AGAIN)
+            raise NotFound("a secret argument of this call is replaced by [SECRET]", fix=_AGAIN)
         try:
             return await self._unseal(approval)
         except MootError:
@@ -62,8 +62,8 @@ class SealedArguments:
     async def _unseal(self, approval: Ask) -> str:
         if not approval.sealed:
             raise NotFound(
-                "the secret argument of this call was lost when the daemon stopped: the vault was closed when it was "
-                "asked about",
+                "the secret argument of this call was lost when the daemon stopped, because the vault was closed "
+                "when the approval was requested",
                 fix=_AGAIN,
             )
         try:

@@ -130,7 +130,7 @@ class SecurityFilter:
         else:
             return Verdict(Level.OK)
         if not isinstance(text, str):
-            return Verdict(Level.DANGEROUS, "it is not a text")
+            return Verdict(Level.DANGEROUS, "it is not text")
         return await asyncio.to_thread(judge, text) if len(text) > _LONG_COMMAND else judge(text)
 
     async def _redact_result(self, result: ToolResult) -> ToolResult:

@@ -1,6 +1,7 @@
 """Mail on its way to other daemons, and what arrives from them: one transaction with its notices and the position."""
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 import apsw
 import msgspec
@@ -65,8 +66,13 @@ class SqliteOutbox:
     async def list_failed(self, *, limit: int) -> list[DeadMail]:
         return await self._store.read(lambda db: _list_failed(db, limit))
 
-    async def resend(self, mail_id: str) -> Mail:
-        return await self._store.write(lambda db: _resend(db, mail_id), "outbox")
+    async def expire(self, *, before: float, reason: str, now: float, batch: int) -> list[ReturnedMail]:
+        if not await self._store.read(lambda db: _list_old(db, before, 1)):
+            return []
+        return await self._store.write(lambda db: _expire(db, before, reason, now, batch), "outbox")
+
+    async def resend(self, mail_id: str, *, now: float) -> Mail:
+        return await self._store.write(lambda db: _resend(db, mail_id, now), "outbox")
 
 
 def _list(db: apsw.Connection, where: str, *values: object) -> list[OutboxItem]:
@@ -201,12 +207,31 @@ def _list_failed(db: apsw.Connection, limit: int) -> list[DeadMail]:
     return [DeadMail(mail=_mail.decode(content), evicted_at=at, reason=reason) for content, at, reason in found]
 
 
-def _resend(db: apsw.Connection, mail_id: str) -> Mail:
+def _list_old(db: apsw.Connection, before: float, limit: int) -> list[OutboxItem]:
+    """Return the oldest items, if they are of mail that was sent before this time; they are in the order of time."""
+    return list(takewhile(lambda item: item.mail.sent_at < before, _list(db, "failed_at = 0", limit)))
+
+
+def _expire(db: apsw.Connection, before: float, reason: str, now: float, batch: int) -> list[ReturnedMail]:
+    returned: list[ReturnedMail] = []
+    # Notices are short and few; they come back to nobody.
+    while old := _list_old(db, before, batch):
+        for item in old:
+            if item.notice is not None:
+                db.execute("DELETE FROM outbox WHERE number = ?", (item.number,))
+            elif kept := _fail(db, ReturnedMail(mail=item.mail, state=NoticeState.REFUSED, reason=reason), now):
+                returned.append(kept)
+        if returned or all(item.notice is None for item in old):
+            break
+    return returned
+
+
+def _resend(db: apsw.Connection, mail_id: str, now: float) -> Mail:
     content = db.execute("SELECT content FROM outbox WHERE id = ? AND failed_at > 0", (mail_id,)).get
     if content is None:
         raise NotFound(f"there is no mail {mail_id} that was given back", fix="List it with `moot peers dead`.")
     mail = _mail.decode(content)
-    again = replace(mail, id=make_resent_id(mail))
+    again = replace(mail, id=make_resent_id(mail), sent_at=now)
     db.execute("DELETE FROM outbox WHERE id = ?", (mail_id,))
     notices.insert(db, again.id, again)
     return again

@@ -81,7 +81,7 @@ def _describe_complaint(complaint: str) -> str:
     number = re.match(r"\[(\d+)\]", place)
     where = f"question {int(number[1]) + 1}" if number else "questions"
     inside = place[number.end() :].strip("`.") if number else ""
-    return f"{where} is not as it should be: {what}{f' in {inside}' if inside else ''}"
+    return f"{where} is not valid: {what}{f' in {inside}' if inside else ''}"
 
 
 class _Option(msgspec.Struct):

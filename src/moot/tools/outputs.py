@@ -118,7 +118,7 @@ class ToolOutputGet:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         mode = str(arguments.get("mode") or "full")
         if mode not in MODES:
-            raise BadRequest(f"{mode!r} is not a way to read a result", fix=f"Ways are: {', '.join(MODES)}.")
+            raise BadRequest(f"{mode!r} is not a valid mode", fix=f"Valid modes: {', '.join(MODES)}.")
         pattern = str(arguments.get("pattern") or "")
         if mode == "grep" and not pattern:
             raise BadRequest("missing pattern parameter", fix="Pass a pattern.")

@@ -89,7 +89,7 @@ USER_MESSAGE: AgentEventKind
 PRIVATE_TEXT: AgentEventKind
 
 class ClientMessage(_message.Message):
-    __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust", "working_directory", "set_secret", "list_secrets", "remove_secret", "audit_secrets", "scope_secret", "list_mcp", "approve_mcp", "get_agent_status", "list_agent_tools", "start_run", "list_runs", "get_run", "attach_run", "wait_runs", "stop_run", "get_run_history", "list_jobs", "stop_job", "withdraw", "find_retried", "list_traces", "get_trace", "get_trace_health", "get_prompt", "replay_run", "undo", "mode", "visit", "open_stretch", "conversation_model", "list_tasks", "add_task", "change_task", "list_memories", "forget_memory", "list_goals", "list_peers", "send_mail", "list_dead_mail", "resend_mail", "mute_agent", "list_daemons", "list_outbox", "acknowledge_traces", "save_cron_job", "list_cron_jobs", "change_cron_job", "list_firings")
+    __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust", "working_directory", "set_secret", "list_secrets", "remove_secret", "audit_secrets", "scope_secret", "list_mcp", "approve_mcp", "get_agent_status", "list_agent_tools", "start_run", "list_runs", "get_run", "attach_run", "wait_runs", "stop_run", "get_run_history", "list_jobs", "stop_job", "withdraw", "find_retried", "list_traces", "get_trace", "get_trace_health", "get_prompt", "replay_run", "undo", "mode", "visit", "open_stretch", "conversation_model", "list_tasks", "add_task", "change_task", "list_memories", "forget_memory", "read_graph", "change_graph", "import_graph", "list_goals", "list_peers", "send_mail", "list_dead_mail", "resend_mail", "mute_agent", "list_daemons", "list_outbox", "acknowledge_traces", "save_cron_job", "list_cron_jobs", "change_cron_job", "list_firings")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SEND_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
@@ -163,6 +163,9 @@ class ClientMessage(_message.Message):
     CHANGE_TASK_FIELD_NUMBER: _ClassVar[int]
     LIST_MEMORIES_FIELD_NUMBER: _ClassVar[int]
     FORGET_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    READ_GRAPH_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_GRAPH_FIELD_NUMBER: _ClassVar[int]
+    IMPORT_GRAPH_FIELD_NUMBER: _ClassVar[int]
     LIST_GOALS_FIELD_NUMBER: _ClassVar[int]
     LIST_PEERS_FIELD_NUMBER: _ClassVar[int]
     SEND_MAIL_FIELD_NUMBER: _ClassVar[int]
@@ -248,6 +251,9 @@ class ClientMessage(_message.Message):
     change_task: ChangeTaskMsg
     list_memories: ListMemoriesMsg
     forget_memory: ForgetMemoryMsg
+    read_graph: ReadGraphMsg
+    change_graph: ChangeGraphMsg
+    import_graph: ImportGraphMsg
     list_goals: ListGoalsMsg
     list_peers: ListPeersMsg
     send_mail: SendMailMsg
@@ -261,7 +267,7 @@ class ClientMessage(_message.Message):
     list_cron_jobs: ListCronJobsMsg
     change_cron_job: ChangeCronJobMsg
     list_firings: ListFiringsMsg
-    def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectoryMsg, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecretMsg, _Mapping]] = ..., list_secrets: _Optional[_Union[ListSecretsMsg, _Mapping]] = ..., remove_secret: _Optional[_Union[RemoveSecretMsg, _Mapping]] = ..., audit_secrets: _Optional[_Union[AuditSecretsMsg, _Mapping]] = ..., scope_secret: _Optional[_Union[ScopeSecretMsg, _Mapping]] = ..., list_mcp: _Optional[_Union[ListMcpMsg, _Mapping]] = ..., approve_mcp: _Optional[_Union[ApproveMcpMsg, _Mapping]] = ..., get_agent_status: _Optional[_Union[GetAgentStatusMsg, _Mapping]] = ..., list_agent_tools: _Optional[_Union[ListAgentToolsMsg, _Mapping]] = ..., start_run: _Optional[_Union[StartRunMsg, _Mapping]] = ..., list_runs: _Optional[_Union[ListRunsMsg, _Mapping]] = ..., get_run: _Optional[_Union[GetRunMsg, _Mapping]] = ..., attach_run: _Optional[_Union[AttachRunMsg, _Mapping]] = ..., wait_runs: _Optional[_Union[WaitRunsMsg, _Mapping]] = ..., stop_run: _Optional[_Union[StopRunMsg, _Mapping]] = ..., get_run_history: _Optional[_Union[GetRunHistoryMsg, _Mapping]] = ..., list_jobs: _Optional[_Union[ListJobsMsg, _Mapping]] = ..., stop_job: _Optional[_Union[StopJobMsg, _Mapping]] = ..., withdraw: _Optional[_Union[WithdrawMsg, _Mapping]] = ..., find_retried: _Optional[_Union[FindRetriedMsg, _Mapping]] = ..., list_traces: _Optional[_Union[ListTracesMsg, _Mapping]] = ..., get_trace: _Optional[_Union[GetTraceMsg, _Mapping]] = ..., get_trace_health: _Optional[_Union[GetTraceHealthMsg, _Mapping]] = ..., get_prompt: _Optional[_Union[GetPromptMsg, _Mapping]] = ..., replay_run: _Optional[_Union[ReplayRunMsg, _Mapping]] = ..., undo: _Optional[_Union[UndoMsg, _Mapping]] = ..., mode: _Optional[_Union[ModeMsg, _Mapping]] = ..., visit: _Optional[_Union[VisitMsg, _Mapping]] = ..., open_stretch: _Optional[_Union[OpenStretchMsg, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModelMsg, _Mapping]] = ..., list_tasks: _Optional[_Union[ListTasksMsg, _Mapping]] = ..., add_task: _Optional[_Union[AddTaskMsg, _Mapping]] = ..., change_task: _Optional[_Union[ChangeTaskMsg, _Mapping]] = ..., list_memories: _Optional[_Union[ListMemoriesMsg, _Mapping]] = ..., forget_memory: _Optional[_Union[ForgetMemoryMsg, _Mapping]] = ..., list_goals: _Optional[_Union[ListGoalsMsg, _Mapping]] = ..., list_peers: _Optional[_Union[ListPeersMsg, _Mapping]] = ..., send_mail: _Optional[_Union[SendMailMsg, _Mapping]] = ..., list_dead_mail: _Optional[_Union[ListDeadMailMsg, _Mapping]] = ..., resend_mail: _Optional[_Union[ResendMailMsg, _Mapping]] = ..., mute_agent: _Optional[_Union[MuteAgentMsg, _Mapping]] = ..., list_daemons: _Optional[_Union[ListDaemonsMsg, _Mapping]] = ..., list_outbox: _Optional[_Union[ListOutboxMsg, _Mapping]] = ..., acknowledge_traces: _Optional[_Union[AcknowledgeTracesMsg, _Mapping]] = ..., save_cron_job: _Optional[_Union[SaveCronJobMsg, _Mapping]] = ..., list_cron_jobs: _Optional[_Union[ListCronJobsMsg, _Mapping]] = ..., change_cron_job: _Optional[_Union[ChangeCronJobMsg, _Mapping]] = ..., list_firings: _Optional[_Union[ListFiringsMsg, _Mapping]] = ..., **kwargs) -> None: ...
+    def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectoryMsg, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecretMsg, _Mapping]] = ..., list_secrets: _Optional[_Union[ListSecretsMsg, _Mapping]] = ..., remove_secret: _Optional[_Union[RemoveSecretMsg, _Mapping]] = ..., audit_secrets: _Optional[_Union[AuditSecretsMsg, _Mapping]] = ..., scope_secret: _Optional[_Union[ScopeSecretMsg, _Mapping]] = ..., list_mcp: _Optional[_Union[ListMcpMsg, _Mapping]] = ..., approve_mcp: _Optional[_Union[ApproveMcpMsg, _Mapping]] = ..., get_agent_status: _Optional[_Union[GetAgentStatusMsg, _Mapping]] = ..., list_agent_tools: _Optional[_Union[ListAgentToolsMsg, _Mapping]] = ..., start_run: _Optional[_Union[StartRunMsg, _Mapping]] = ..., list_runs: _Optional[_Union[ListRunsMsg, _Mapping]] = ..., get_run: _Optional[_Union[GetRunMsg, _Mapping]] = ..., attach_run: _Optional[_Union[AttachRunMsg, _Mapping]] = ..., wait_runs: _Optional[_Union[WaitRunsMsg, _Mapping]] = ..., stop_run: _Optional[_Union[StopRunMsg, _Mapping]] = ..., get_run_history: _Optional[_Union[GetRunHistoryMsg, _Mapping]] = ..., list_jobs: _Optional[_Union[ListJobsMsg, _Mapping]] = ..., stop_job: _Optional[_Union[StopJobMsg, _Mapping]] = ..., withdraw: _Optional[_Union[WithdrawMsg, _Mapping]] = ..., find_retried: _Optional[_Union[FindRetriedMsg, _Mapping]] = ..., list_traces: _Optional[_Union[ListTracesMsg, _Mapping]] = ..., get_trace: _Optional[_Union[GetTraceMsg, _Mapping]] = ..., get_trace_health: _Optional[_Union[GetTraceHealthMsg, _Mapping]] = ..., get_prompt: _Optional[_Union[GetPromptMsg, _Mapping]] = ..., replay_run: _Optional[_Union[ReplayRunMsg, _Mapping]] = ..., undo: _Optional[_Union[UndoMsg, _Mapping]] = ..., mode: _Optional[_Union[ModeMsg, _Mapping]] = ..., visit: _Optional[_Union[VisitMsg, _Mapping]] = ..., open_stretch: _Optional[_Union[OpenStretchMsg, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModelMsg, _Mapping]] = ..., list_tasks: _Optional[_Union[ListTasksMsg, _Mapping]] = ..., add_task: _Optional[_Union[AddTaskMsg, _Mapping]] = ..., change_task: _Optional[_Union[ChangeTaskMsg, _Mapping]] = ..., list_memories: _Optional[_Union[ListMemoriesMsg, _Mapping]] = ..., forget_memory: _Optional[_Union[ForgetMemoryMsg, _Mapping]] = ..., read_graph: _Optional[_Union[ReadGraphMsg, _Mapping]] = ..., change_graph: _Optional[_Union[ChangeGraphMsg, _Mapping]] = ..., import_graph: _Optional[_Union[ImportGraphMsg, _Mapping]] = ..., list_goals: _Optional[_Union[ListGoalsMsg, _Mapping]] = ..., list_peers: _Optional[_Union[ListPeersMsg, _Mapping]] = ..., send_mail: _Optional[_Union[SendMailMsg, _Mapping]] = ..., list_dead_mail: _Optional[_Union[ListDeadMailMsg, _Mapping]] = ..., resend_mail: _Optional[_Union[ResendMailMsg, _Mapping]] = ..., mute_agent: _Optional[_Union[MuteAgentMsg, _Mapping]] = ..., list_daemons: _Optional[_Union[ListDaemonsMsg, _Mapping]] = ..., list_outbox: _Optional[_Union[ListOutboxMsg, _Mapping]] = ..., acknowledge_traces: _Optional[_Union[AcknowledgeTracesMsg, _Mapping]] = ..., save_cron_job: _Optional[_Union[SaveCronJobMsg, _Mapping]] = ..., list_cron_jobs: _Optional[_Union[ListCronJobsMsg, _Mapping]] = ..., change_cron_job: _Optional[_Union[ChangeCronJobMsg, _Mapping]] = ..., list_firings: _Optional[_Union[ListFiringsMsg, _Mapping]] = ..., **kwargs) -> None: ...
 
 class SendMsg(_message.Message):
     __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits", "search_path", "tell_queued", "steer")
@@ -478,6 +484,68 @@ class ForgetMemoryMsg(_message.Message):
     sender: str
     key: str
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., key: _Optional[str] = ...) -> None: ...
+
+class ReadGraphMsg(_message.Message):
+    __slots__ = ("sender", "view", "node", "object", "predicate", "type", "depth", "at", "all", "after")
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    VIEW_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    PREDICATE_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    sender: str
+    view: str
+    node: str
+    object: str
+    predicate: str
+    type: str
+    depth: int
+    at: str
+    all: bool
+    after: int
+    def __init__(self, sender: _Optional[str] = ..., view: _Optional[str] = ..., node: _Optional[str] = ..., object: _Optional[str] = ..., predicate: _Optional[str] = ..., type: _Optional[str] = ..., depth: _Optional[int] = ..., at: _Optional[str] = ..., all: _Optional[bool] = ..., after: _Optional[int] = ...) -> None: ...
+
+class ChangeGraphMsg(_message.Message):
+    __slots__ = ("sender", "change", "subject", "predicate", "object", "reason", "conflict_id", "wrong", "kind", "name", "status", "exclusive")
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    PREDICATE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    CONFLICT_ID_FIELD_NUMBER: _ClassVar[int]
+    WRONG_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
+    sender: str
+    change: str
+    subject: str
+    predicate: str
+    object: str
+    reason: str
+    conflict_id: str
+    wrong: bool
+    kind: str
+    name: str
+    status: str
+    exclusive: bool
+    def __init__(self, sender: _Optional[str] = ..., change: _Optional[str] = ..., subject: _Optional[str] = ..., predicate: _Optional[str] = ..., object: _Optional[str] = ..., reason: _Optional[str] = ..., conflict_id: _Optional[str] = ..., wrong: _Optional[bool] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[str] = ..., exclusive: _Optional[bool] = ...) -> None: ...
+
+class ImportGraphMsg(_message.Message):
+    __slots__ = ("sender", "content", "trust")
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    TRUST_FIELD_NUMBER: _ClassVar[int]
+    sender: str
+    content: str
+    trust: bool
+    def __init__(self, sender: _Optional[str] = ..., content: _Optional[str] = ..., trust: _Optional[bool] = ...) -> None: ...
 
 class ReplyToAsk(_message.Message):
     __slots__ = ("agent", "sender", "content", "client_message_id", "ask_id", "attempt")
@@ -1084,7 +1152,7 @@ class AcknowledgeTracesMsg(_message.Message):
     def __init__(self) -> None: ...
 
 class ServerMessage(_message.Message):
-    __slots__ = ("request_id", "error", "pong", "response", "stream", "active_conversations", "compact", "conversation_list", "agent_info", "agent_list", "stats", "agent_event", "welcome", "history", "archive_list", "archive", "exported", "imported", "deleted", "usage", "recalled", "token_list", "token_created", "model_list", "model_tested", "backed_up", "ask_list", "checked", "reloaded", "ask_decided", "rule_list", "hook_list", "trusted", "working_directory", "secret_set", "secret_list", "secret_audit", "mcp_list", "mcp_approved", "agent_status", "agent_tool_list", "run", "run_list", "job_list", "withdrawn", "retried", "trace_list", "trace", "trace_health", "prompt", "replayed", "undone", "mode", "stretch_opened", "conversation_model", "task_list", "memory_list", "goals", "peers", "mail_report", "dead_mail", "digest", "mail_resent", "agent_muted", "daemons", "outbox", "cron_jobs", "firings")
+    __slots__ = ("request_id", "error", "pong", "response", "stream", "active_conversations", "compact", "conversation_list", "agent_info", "agent_list", "stats", "agent_event", "welcome", "history", "archive_list", "archive", "exported", "imported", "deleted", "usage", "recalled", "token_list", "token_created", "model_list", "model_tested", "backed_up", "ask_list", "checked", "reloaded", "ask_decided", "rule_list", "hook_list", "trusted", "working_directory", "secret_set", "secret_list", "secret_audit", "mcp_list", "mcp_approved", "agent_status", "agent_tool_list", "run", "run_list", "job_list", "withdrawn", "retried", "trace_list", "trace", "trace_health", "prompt", "replayed", "undone", "mode", "stretch_opened", "conversation_model", "task_list", "memory_list", "graph_page", "graph_changed", "graph_imported", "goals", "peers", "mail_report", "dead_mail", "digest", "mail_resent", "agent_muted", "daemons", "outbox", "cron_jobs", "firings")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
@@ -1142,6 +1210,9 @@ class ServerMessage(_message.Message):
     CONVERSATION_MODEL_FIELD_NUMBER: _ClassVar[int]
     TASK_LIST_FIELD_NUMBER: _ClassVar[int]
     MEMORY_LIST_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_PAGE_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_IMPORTED_FIELD_NUMBER: _ClassVar[int]
     GOALS_FIELD_NUMBER: _ClassVar[int]
     PEERS_FIELD_NUMBER: _ClassVar[int]
     MAIL_REPORT_FIELD_NUMBER: _ClassVar[int]
@@ -1210,6 +1281,9 @@ class ServerMessage(_message.Message):
     conversation_model: ConversationModel
     task_list: TaskList
     memory_list: MemoryList
+    graph_page: GraphPage
+    graph_changed: GraphChanged
+    graph_imported: GraphImported
     goals: GoalList
     peers: PeerList
     mail_report: MailReport
@@ -1221,7 +1295,7 @@ class ServerMessage(_message.Message):
     outbox: OutboxList
     cron_jobs: CronJobList
     firings: FiringList
-    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ErrorMsg, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., response: _Optional[_Union[SendResponse, _Mapping]] = ..., stream: _Optional[_Union[StreamEvent, _Mapping]] = ..., active_conversations: _Optional[_Union[ActiveConversationList, _Mapping]] = ..., compact: _Optional[_Union[CompactResponse, _Mapping]] = ..., conversation_list: _Optional[_Union[ConversationList, _Mapping]] = ..., agent_info: _Optional[_Union[AgentInfo, _Mapping]] = ..., agent_list: _Optional[_Union[AgentList, _Mapping]] = ..., stats: _Optional[_Union[DaemonStats, _Mapping]] = ..., agent_event: _Optional[_Union[AgentEventMsg, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., history: _Optional[_Union[History, _Mapping]] = ..., archive_list: _Optional[_Union[ArchiveList, _Mapping]] = ..., archive: _Optional[_Union[ArchiveInfo, _Mapping]] = ..., exported: _Optional[_Union[Exported, _Mapping]] = ..., imported: _Optional[_Union[Imported, _Mapping]] = ..., deleted: _Optional[_Union[Deleted, _Mapping]] = ..., usage: _Optional[_Union[UsageList, _Mapping]] = ..., recalled: _Optional[_Union[Recalled, _Mapping]] = ..., token_list: _Optional[_Union[TokenList, _Mapping]] = ..., token_created: _Optional[_Union[TokenCreated, _Mapping]] = ..., model_list: _Optional[_Union[ModelList, _Mapping]] = ..., model_tested: _Optional[_Union[ModelTested, _Mapping]] = ..., backed_up: _Optional[_Union[BackedUp, _Mapping]] = ..., ask_list: _Optional[_Union[AskList, _Mapping]] = ..., checked: _Optional[_Union[Checked, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ..., ask_decided: _Optional[_Union[AskDecided, _Mapping]] = ..., rule_list: _Optional[_Union[RuleList, _Mapping]] = ..., hook_list: _Optional[_Union[HookList, _Mapping]] = ..., trusted: _Optional[_Union[Trusted, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectory, _Mapping]] = ..., secret_set: _Optional[_Union[SecretSet, _Mapping]] = ..., secret_list: _Optional[_Union[SecretList, _Mapping]] = ..., secret_audit: _Optional[_Union[SecretAudit, _Mapping]] = ..., mcp_list: _Optional[_Union[McpList, _Mapping]] = ..., mcp_approved: _Optional[_Union[McpApproved, _Mapping]] = ..., agent_status: _Optional[_Union[AgentStatus, _Mapping]] = ..., agent_tool_list: _Optional[_Union[AgentToolList, _Mapping]] = ..., run: _Optional[_Union[RunInfo, _Mapping]] = ..., run_list: _Optional[_Union[RunList, _Mapping]] = ..., job_list: _Optional[_Union[JobList, _Mapping]] = ..., withdrawn: _Optional[_Union[Withdrawn, _Mapping]] = ..., retried: _Optional[_Union[Retried, _Mapping]] = ..., trace_list: _Optional[_Union[TraceList, _Mapping]] = ..., trace: _Optional[_Union[TraceInfo, _Mapping]] = ..., trace_health: _Optional[_Union[TraceHealth, _Mapping]] = ..., prompt: _Optional[_Union[PromptInfo, _Mapping]] = ..., replayed: _Optional[_Union[Replayed, _Mapping]] = ..., undone: _Optional[_Union[Undone, _Mapping]] = ..., mode: _Optional[_Union[ModeInfo, _Mapping]] = ..., stretch_opened: _Optional[_Union[StretchOpened, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModel, _Mapping]] = ..., task_list: _Optional[_Union[TaskList, _Mapping]] = ..., memory_list: _Optional[_Union[MemoryList, _Mapping]] = ..., goals: _Optional[_Union[GoalList, _Mapping]] = ..., peers: _Optional[_Union[PeerList, _Mapping]] = ..., mail_report: _Optional[_Union[MailReport, _Mapping]] = ..., dead_mail: _Optional[_Union[DeadMailList, _Mapping]] = ..., digest: _Optional[_Union[DigestInfo, _Mapping]] = ..., mail_resent: _Optional[_Union[MailInfo, _Mapping]] = ..., agent_muted: _Optional[_Union[AgentMuted, _Mapping]] = ..., daemons: _Optional[_Union[DaemonList, _Mapping]] = ..., outbox: _Optional[_Union[OutboxList, _Mapping]] = ..., cron_jobs: _Optional[_Union[CronJobList, _Mapping]] = ..., firings: _Optional[_Union[FiringList, _Mapping]] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ErrorMsg, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., response: _Optional[_Union[SendResponse, _Mapping]] = ..., stream: _Optional[_Union[StreamEvent, _Mapping]] = ..., active_conversations: _Optional[_Union[ActiveConversationList, _Mapping]] = ..., compact: _Optional[_Union[CompactResponse, _Mapping]] = ..., conversation_list: _Optional[_Union[ConversationList, _Mapping]] = ..., agent_info: _Optional[_Union[AgentInfo, _Mapping]] = ..., agent_list: _Optional[_Union[AgentList, _Mapping]] = ..., stats: _Optional[_Union[DaemonStats, _Mapping]] = ..., agent_event: _Optional[_Union[AgentEventMsg, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., history: _Optional[_Union[History, _Mapping]] = ..., archive_list: _Optional[_Union[ArchiveList, _Mapping]] = ..., archive: _Optional[_Union[ArchiveInfo, _Mapping]] = ..., exported: _Optional[_Union[Exported, _Mapping]] = ..., imported: _Optional[_Union[Imported, _Mapping]] = ..., deleted: _Optional[_Union[Deleted, _Mapping]] = ..., usage: _Optional[_Union[UsageList, _Mapping]] = ..., recalled: _Optional[_Union[Recalled, _Mapping]] = ..., token_list: _Optional[_Union[TokenList, _Mapping]] = ..., token_created: _Optional[_Union[TokenCreated, _Mapping]] = ..., model_list: _Optional[_Union[ModelList, _Mapping]] = ..., model_tested: _Optional[_Union[ModelTested, _Mapping]] = ..., backed_up: _Optional[_Union[BackedUp, _Mapping]] = ..., ask_list: _Optional[_Union[AskList, _Mapping]] = ..., checked: _Optional[_Union[Checked, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ..., ask_decided: _Optional[_Union[AskDecided, _Mapping]] = ..., rule_list: _Optional[_Union[RuleList, _Mapping]] = ..., hook_list: _Optional[_Union[HookList, _Mapping]] = ..., trusted: _Optional[_Union[Trusted, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectory, _Mapping]] = ..., secret_set: _Optional[_Union[SecretSet, _Mapping]] = ..., secret_list: _Optional[_Union[SecretList, _Mapping]] = ..., secret_audit: _Optional[_Union[SecretAudit, _Mapping]] = ..., mcp_list: _Optional[_Union[McpList, _Mapping]] = ..., mcp_approved: _Optional[_Union[McpApproved, _Mapping]] = ..., agent_status: _Optional[_Union[AgentStatus, _Mapping]] = ..., agent_tool_list: _Optional[_Union[AgentToolList, _Mapping]] = ..., run: _Optional[_Union[RunInfo, _Mapping]] = ..., run_list: _Optional[_Union[RunList, _Mapping]] = ..., job_list: _Optional[_Union[JobList, _Mapping]] = ..., withdrawn: _Optional[_Union[Withdrawn, _Mapping]] = ..., retried: _Optional[_Union[Retried, _Mapping]] = ..., trace_list: _Optional[_Union[TraceList, _Mapping]] = ..., trace: _Optional[_Union[TraceInfo, _Mapping]] = ..., trace_health: _Optional[_Union[TraceHealth, _Mapping]] = ..., prompt: _Optional[_Union[PromptInfo, _Mapping]] = ..., replayed: _Optional[_Union[Replayed, _Mapping]] = ..., undone: _Optional[_Union[Undone, _Mapping]] = ..., mode: _Optional[_Union[ModeInfo, _Mapping]] = ..., stretch_opened: _Optional[_Union[StretchOpened, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModel, _Mapping]] = ..., task_list: _Optional[_Union[TaskList, _Mapping]] = ..., memory_list: _Optional[_Union[MemoryList, _Mapping]] = ..., graph_page: _Optional[_Union[GraphPage, _Mapping]] = ..., graph_changed: _Optional[_Union[GraphChanged, _Mapping]] = ..., graph_imported: _Optional[_Union[GraphImported, _Mapping]] = ..., goals: _Optional[_Union[GoalList, _Mapping]] = ..., peers: _Optional[_Union[PeerList, _Mapping]] = ..., mail_report: _Optional[_Union[MailReport, _Mapping]] = ..., dead_mail: _Optional[_Union[DeadMailList, _Mapping]] = ..., digest: _Optional[_Union[DigestInfo, _Mapping]] = ..., mail_resent: _Optional[_Union[MailInfo, _Mapping]] = ..., agent_muted: _Optional[_Union[AgentMuted, _Mapping]] = ..., daemons: _Optional[_Union[DaemonList, _Mapping]] = ..., outbox: _Optional[_Union[OutboxList, _Mapping]] = ..., cron_jobs: _Optional[_Union[CronJobList, _Mapping]] = ..., firings: _Optional[_Union[FiringList, _Mapping]] = ...) -> None: ...
 
 class ErrorMsg(_message.Message):
     __slots__ = ("code", "message", "type", "fix")
@@ -1986,6 +2060,147 @@ class MemoryList(_message.Message):
     memories: _containers.RepeatedCompositeFieldContainer[MemoryInfo]
     next_cursor: str
     def __init__(self, memories: _Optional[_Iterable[_Union[MemoryInfo, _Mapping]]] = ..., next_cursor: _Optional[str] = ...) -> None: ...
+
+class GraphFact(_message.Message):
+    __slots__ = ("number", "subject", "predicate", "object", "subject_type", "object_type", "confidence", "source", "valid_from", "valid_to", "recorded_at", "retracted_at", "reason", "wrong", "taint", "stated_subject", "stated_object")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    PREDICATE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    VALID_FROM_FIELD_NUMBER: _ClassVar[int]
+    VALID_TO_FIELD_NUMBER: _ClassVar[int]
+    RECORDED_AT_FIELD_NUMBER: _ClassVar[int]
+    RETRACTED_AT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    WRONG_FIELD_NUMBER: _ClassVar[int]
+    TAINT_FIELD_NUMBER: _ClassVar[int]
+    STATED_SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    STATED_OBJECT_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    subject: str
+    predicate: str
+    object: str
+    subject_type: str
+    object_type: str
+    confidence: float
+    source: str
+    valid_from: float
+    valid_to: float
+    recorded_at: float
+    retracted_at: float
+    reason: str
+    wrong: bool
+    taint: str
+    stated_subject: str
+    stated_object: str
+    def __init__(self, number: _Optional[int] = ..., subject: _Optional[str] = ..., predicate: _Optional[str] = ..., object: _Optional[str] = ..., subject_type: _Optional[str] = ..., object_type: _Optional[str] = ..., confidence: _Optional[float] = ..., source: _Optional[str] = ..., valid_from: _Optional[float] = ..., valid_to: _Optional[float] = ..., recorded_at: _Optional[float] = ..., retracted_at: _Optional[float] = ..., reason: _Optional[str] = ..., wrong: _Optional[bool] = ..., taint: _Optional[str] = ..., stated_subject: _Optional[str] = ..., stated_object: _Optional[str] = ...) -> None: ...
+
+class GraphEntity(_message.Message):
+    __slots__ = ("id", "type", "properties", "aliases", "taint")
+    class PropertiesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    ALIASES_FIELD_NUMBER: _ClassVar[int]
+    TAINT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    type: str
+    properties: _containers.ScalarMap[str, str]
+    aliases: _containers.RepeatedScalarFieldContainer[str]
+    taint: str
+    def __init__(self, id: _Optional[str] = ..., type: _Optional[str] = ..., properties: _Optional[_Mapping[str, str]] = ..., aliases: _Optional[_Iterable[str]] = ..., taint: _Optional[str] = ...) -> None: ...
+
+class GraphTerm(_message.Message):
+    __slots__ = ("kind", "name", "status", "exclusive", "reason", "changed_at", "taint")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_AT_FIELD_NUMBER: _ClassVar[int]
+    TAINT_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    name: str
+    status: str
+    exclusive: bool
+    reason: str
+    changed_at: float
+    taint: str
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[str] = ..., exclusive: _Optional[bool] = ..., reason: _Optional[str] = ..., changed_at: _Optional[float] = ..., taint: _Optional[str] = ...) -> None: ...
+
+class GraphConflict(_message.Message):
+    __slots__ = ("conflict_id", "subject", "predicate", "facts")
+    CONFLICT_ID_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    PREDICATE_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    conflict_id: str
+    subject: str
+    predicate: str
+    facts: _containers.RepeatedCompositeFieldContainer[GraphFact]
+    def __init__(self, conflict_id: _Optional[str] = ..., subject: _Optional[str] = ..., predicate: _Optional[str] = ..., facts: _Optional[_Iterable[_Union[GraphFact, _Mapping]]] = ...) -> None: ...
+
+class GraphPage(_message.Message):
+    __slots__ = ("facts", "entities", "terms", "conflicts", "next_after", "truncated")
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    ENTITIES_FIELD_NUMBER: _ClassVar[int]
+    TERMS_FIELD_NUMBER: _ClassVar[int]
+    CONFLICTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_AFTER_FIELD_NUMBER: _ClassVar[int]
+    TRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    facts: _containers.RepeatedCompositeFieldContainer[GraphFact]
+    entities: _containers.RepeatedCompositeFieldContainer[GraphEntity]
+    terms: _containers.RepeatedCompositeFieldContainer[GraphTerm]
+    conflicts: _containers.RepeatedCompositeFieldContainer[GraphConflict]
+    next_after: int
+    truncated: bool
+    def __init__(self, facts: _Optional[_Iterable[_Union[GraphFact, _Mapping]]] = ..., entities: _Optional[_Iterable[_Union[GraphEntity, _Mapping]]] = ..., terms: _Optional[_Iterable[_Union[GraphTerm, _Mapping]]] = ..., conflicts: _Optional[_Iterable[_Union[GraphConflict, _Mapping]]] = ..., next_after: _Optional[int] = ..., truncated: _Optional[bool] = ...) -> None: ...
+
+class GraphChanged(_message.Message):
+    __slots__ = ("count", "entity", "alias", "conflicts", "term")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_FIELD_NUMBER: _ClassVar[int]
+    ALIAS_FIELD_NUMBER: _ClassVar[int]
+    CONFLICTS_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    entity: str
+    alias: str
+    conflicts: _containers.RepeatedCompositeFieldContainer[GraphConflict]
+    term: GraphTerm
+    def __init__(self, count: _Optional[int] = ..., entity: _Optional[str] = ..., alias: _Optional[str] = ..., conflicts: _Optional[_Iterable[_Union[GraphConflict, _Mapping]]] = ..., term: _Optional[_Union[GraphTerm, _Mapping]] = ...) -> None: ...
+
+class GraphRefusal(_message.Message):
+    __slots__ = ("place", "reason")
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    place: str
+    reason: str
+    def __init__(self, place: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class GraphImported(_message.Message):
+    __slots__ = ("entities", "facts", "conflicts", "refusals", "proposed")
+    ENTITIES_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    CONFLICTS_FIELD_NUMBER: _ClassVar[int]
+    REFUSALS_FIELD_NUMBER: _ClassVar[int]
+    PROPOSED_FIELD_NUMBER: _ClassVar[int]
+    entities: int
+    facts: int
+    conflicts: int
+    refusals: _containers.RepeatedCompositeFieldContainer[GraphRefusal]
+    proposed: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, entities: _Optional[int] = ..., facts: _Optional[int] = ..., conflicts: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[GraphRefusal, _Mapping]]] = ..., proposed: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ConversationInfo(_message.Message):
     __slots__ = ("agent", "sender", "seq", "title", "message_count", "alive_secs", "date", "created_at", "updated_at", "cwd", "archives", "running", "taint", "mode")

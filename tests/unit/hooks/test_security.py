@@ -46,7 +46,7 @@ async def test_a_dangerous_command_never_reaches_its_tool(name: str, tmp_path: P
     tool, hook = Spoken(name), security()
     result = await passed(hook, tool, {"command": "true; rm -rf /"}, tmp_path)
     assert result.is_error
-    assert "removes / whole" in result.content
+    assert "deletes all of /" in result.content
     assert tool.calls == 0
     assert hook.counts() == {"dangerous": 1}
 

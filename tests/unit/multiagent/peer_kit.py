@@ -66,6 +66,7 @@ class Node:
         self.identity = Identity(bytes([seed or number]) * 32)
         self.accepts_unsigned = False
         self.max_outbox = 10_000
+        self.outbox_days = 30.0
         self.events: list[Event] = []
         self._calls = 0
 
@@ -83,6 +84,7 @@ class Node:
             load_identity=lambda: self.identity,
             accepts_unsigned=lambda: self.accepts_unsigned,
             max_outbox=lambda: self.max_outbox,
+            outbox_days=lambda: self.outbox_days,
         )
         self.peers = Peers(
             PeerDependencies(

@@ -18,12 +18,11 @@ from moot.domain.inbox_message import (
     read_headers,
     write_headers,
 )
-from moot.domain.mail import INBOX_CAPACITY, Mail, make_mail_id
+from moot.domain.mail import INBOX_CAPACITY, UNVERIFIED_TAINT, Mail, make_mail_id
 from moot.domain.outbox import KnownDaemon
 from moot.domain.ports.broker import BrokerUnavailable, Parcel, Position
 from moot.domain.token import Token
 from moot.multiagent.peers import batch_signatures
-from moot.multiagent.peers.arrivals import UNVERIFIED_TAINT
 from moot.multiagent.peers.batch_signatures import sign_all
 from moot.multiagent.peers.signatures import Identity
 from tests.contracts.broker_kit import publish
@@ -81,7 +80,13 @@ async def test_mail_for_a_daemon_that_is_down_waits_and_arrives_once_in_order() 
         assert (await desk.send("ada", "bob", f"message {number}")).delivered_to == (goal.id,)
     await pass_time(12.0)
     assert desk.list_peers("ada") == {}
-    assert (await desk.send("ada", "bob@laptop", "late")).unreachable_reasons == ("unknown agent_id `bob@laptop`",)
+    assert (await desk.send("ada", "bob@laptop", "late")).unreachable_reasons == (
+        "daemon `laptop` of agent `bob@laptop` is not connected",
+    )
+    assert (await desk.send("ada", "bob", "late")).unreachable_reasons == (
+        "daemon `laptop` of agent `bob` is not connected",
+    )
+    assert (await desk.send("ada", "eve@phone", "late")).unreachable_reasons == ("unknown agent_id `eve@phone`",)
     assert await desk.storage.outbox.count_waiting() == 3
     await laptop.start()
     await pass_time(3.0)
@@ -517,4 +522,46 @@ async def test_three_daemons_that_know_each_other_in_a_circle_do_not_answer_each
     assert [len(node.list_peers("ada")) for node in nodes] == [2, 2, 2]
     assert announced < 30
     for node in nodes:
+        await node.stop()
+
+
+async def test_mail_for_a_daemon_that_is_gone_comes_back_after_its_time() -> None:
+    desk, laptop = await start_two(MemoryBroker(VirtualClock()))
+    await laptop.kill()
+    await desk.send("ada", "bob", "one")
+    await desk.send("ada", "bob", '{"type": "shutdown_request", "request_id": "7a3b2f00-0000-4000-8000-000000000001"}')
+    desk.outbox_days = 0.0001
+    await pass_time(5.0)
+    await desk.others.expiry.expire()
+    assert desk.drops == []
+    await pass_time(5.0)
+    await desk.others.expiry.expire()
+    assert desk.drops == ["it was not received within 0.0001 days"]
+    assert await desk.storage.outbox.count_waiting() == 0
+    assert len(await desk.storage.outbox.list_failed(limit=9)) == 2
+    (answer,) = await desk.unread("ada")
+    assert (answer.from_agent, '"approved":false' in answer.body) == ("@moot", True)
+    await desk.stop()
+
+
+async def test_of_two_copies_of_a_home_only_the_one_that_started_first_receives() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    copy = Node(broker, "laptop", 2, make_agent("bob"))
+    copy.database = laptop.database.snapshot()
+    await copy.start()
+    await pass_time(3.0)
+    assert "another daemon on the broker is called `laptop`" in copy.others.directory.problem
+    for number in range(9):
+        await desk.send("ada", "bob", f"message {number}")
+    await pass_time(1.0)
+    assert await laptop.bodies("bob") == [f"message {number}" for number in range(9)]
+    assert await copy.bodies("bob") == []
+    # It takes over when the first one has gone.
+    await laptop.stop()
+    await pass_time(20.0)
+    await desk.send("ada", "bob", "the last one")
+    await pass_time(1.0)
+    assert await copy.bodies("bob") == ["the last one"]
+    for node in (desk, copy):
         await node.stop()

@@ -215,7 +215,7 @@ def _find_ask(ask_id: str) -> pb.AskInfo:
         raise NotFound(f"no open ask has the id {ask_id!r}", fix="`moot inbox` lists the open asks.")
     if len({info.ask_id for info in found}) > 1:
         ids = ", ".join(info.ask_id for info in found)
-        raise BadRequest(f"{ask_id!r} could be any of {ids}", fix="Give more of the id.")
+        raise BadRequest(f"{ask_id!r} is ambiguous: {ids}", fix="Give more characters of the id.")
     return found[0]
 
 

@@ -79,7 +79,7 @@ def show(task: str) -> None:
         raise NotFound(f"there is no task {task!r}", fix="`moot tasks --all` lists them.")
     if len(exact) > 1:
         named = ", ".join(each.task_id for each in exact[:5])
-        raise BadRequest(f"{task!r} could be any of {named}", fix="Give more of the id.")
+        raise BadRequest(f"{task!r} is ambiguous: {named}", fix="Give more characters of the id.")
     output.emit(_task_data(exact[0]), render=lambda _: _render_task(exact[0]))
 
 

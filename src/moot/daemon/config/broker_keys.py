@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moot.daemon.config.agent_keys import make_absolute
-from moot.daemon.config.keys import Key, check_between
+from moot.daemon.config.keys import Key, check_above_zero, check_between
 from moot.domain.config import MEMORY_BROKER, BrokerConfig
 
 _URL = re.compile(r"(nats|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?/?")
@@ -71,6 +71,13 @@ BROKER_KEYS = (
         "Maximum number of messages to other daemons that wait to be delivered.",
         "10000",
         check_between(1, 10_000_000),
+    ),
+    Key(
+        "outbox_days",
+        float,
+        "After how many days a message that the other daemon has not received is given back to its sender.",
+        "30",
+        check_above_zero,
     ),
     Key(
         "max_stream_bytes",

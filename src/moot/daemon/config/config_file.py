@@ -40,6 +40,7 @@ from moot.domain.config import (
     CompactionConfig,
     Config,
     FilesConfig,
+    GraphConfig,
     InterceptorConfig,
     KnowledgeConfig,
     ListenConfig,
@@ -284,6 +285,7 @@ class ConfigReader:
             memory=MemoryConfig(**sections["memory"]),
             outputs=OutputConfig(**sections["outputs"]),
             knowledge=KnowledgeConfig(**sections["knowledge"]),
+            graph=GraphConfig(**sections["graph"]),
             mcp=MappingProxyType(self._read_mcp(self._read_section(document, "mcp"))),
         )
 

@@ -119,7 +119,7 @@ def _check_proxy(value: str) -> str:
 
 
 TOP_KEYS = (
-    Key("default_model", str, "The model of agents that name none.", "smollm2"),
+    Key("default_model", str, "The model of agents that do not name one.", "smollm2"),
     Key("ask_seconds", float, "How long a question to you stays open.", "3600", check_above_zero),
     Key("tool_seconds", float, "How long one tool call may take.", "600", check_above_zero),
     Key("max_content_bytes", int, "Maximum length of a message.", "1048576", check_between(1, 15 * 1024 * 1024)),
@@ -147,7 +147,7 @@ MODEL_KEYS = (
         check_one_of("", "native", "schema", "none"),
     ),
     Key("warm", bool, "For `local`: load it, and let it read its instructions, when the daemon starts.", "true"),
-    Key("small", bool, "Tell it less: short instructions, few tools. `smollm2` and `qwen` are always small.", "false"),
+    Key("small", bool, "Use short instructions and few tools. `smollm2` and `qwen` are always small.", "false"),
     Key("idle_seconds", float, "How long the server may be silent before the call fails.", "120", check_above_zero),
     Key("retries", int, "How often a call that failed before any output is retried.", "3", check_between(0, 20)),
     Key("thinking_tokens", int, "Tokens the model may think before it answers; 0 is none.", "0", check_at_least(0)),
@@ -242,14 +242,14 @@ CHAT_KEYS = (
     Key(
         "busy",
         str,
-        "What becomes of a message that you send to a busy agent: `queue`, or `steer` (shown at the next step).",
+        "What happens to a message that you send to a busy agent: `queue`, or `steer` (shown at the next step).",
         "queue",
         check_one_of("queue", "steer"),
     ),
     Key(
         "notify",
         str,
-        "How the chat calls you if it needs you: `all` (a bell and a notification of the terminal), `bell`, or `off`.",
+        "How the chat alerts you if it needs you: `all` (a bell and a notification of the terminal), `bell`, or `off`.",
         "all",
         check_one_of("all", "bell", "off"),
     ),

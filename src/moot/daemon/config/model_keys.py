@@ -77,9 +77,9 @@ def _find_warnings(model: ModelConfig) -> Iterator[tuple[str, str]]:
     if model.provider == "local" and model.model.endswith(".gguf") and not os.path.isfile(model.model):
         yield "model", f"the file {model.model} does not exist"
     if model.base_url and model.provider not in ("openai", "anthropic"):
-        yield "base_url", f"`base_url` has no use with the provider {model.provider}"
+        yield "base_url", f"`base_url` is not used with the provider {model.provider}"
     if model.api_key and model.base_url and _is_unencrypted(model.base_url):
-        yield "base_url", "the key travels unprotected over http://; use https://"
+        yield "base_url", "the key is sent unencrypted over http://; use https://"
 
 
 def _is_unencrypted(url: str) -> bool:

@@ -142,6 +142,8 @@ KNOWLEDGE_KEYS = (
     Key("versions", int, "Versions kept of one tool's results.", "20", check_between(1, 1000)),
 )
 
+GRAPH_KEYS = (Key("enabled", bool, "Offer the tools of the knowledge graph: `graph_*` and `ontology_*`.", "true"),)
+
 SECTIONS = {
     "sandbox": SANDBOX_KEYS,
     "files": FILES_KEYS,
@@ -153,4 +155,5 @@ SECTIONS = {
     "memory": MEMORY_KEYS,
     "outputs": OUTPUTS_KEYS,
     "knowledge": KNOWLEDGE_KEYS,
+    "graph": GRAPH_KEYS,
 }

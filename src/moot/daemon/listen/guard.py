@@ -187,7 +187,9 @@ def middleware(guard: Guard) -> Middleware:
             return web.Response(status=499)
         except Exception:
             logger.exception("%s %s failed", request.method, request.path)
-            failure = MootError("the daemon failed at this request", fix="See its log, or run `moot doctor`.")
+            failure = MootError(
+                "internal error while answering this request", fix="See `moot logs --daemon`, or run `moot doctor`."
+            )
             return error_response(request, failure)
 
     return check_request

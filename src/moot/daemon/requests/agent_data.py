@@ -80,7 +80,7 @@ class AgentDataRequests:
             raise NotFound(f"there is no task {task_id!r}", fix=_FIX)
         if len(found) > 1 and not exact:
             named = ", ".join(task.id for _, task in found[:5])
-            raise BadRequest(f"{task_id!r} could be any of {named}", fix="Give more of the id.")
+            raise BadRequest(f"{task_id!r} is ambiguous: {named}", fix="Give more characters of the id.")
         return (exact or found)[0]
 
     # ---- memories ----

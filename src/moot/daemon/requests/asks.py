@@ -53,7 +53,9 @@ class AskRequests:
         if request.reason and decision is not Decision.DENY:
             raise BadRequest("only a denial has a reason", fix="Leave it out, or decide `deny`.")
         if request.pattern and (request.whole_tool or decision in (Decision.ONCE, Decision.DENY)):
-            raise BadRequest("a pattern is for a rule", fix="Decide run, conversation or always, without whole_tool.")
+            raise BadRequest(
+                "a pattern can only be given for a rule", fix="Decide run, conversation or always, without whole_tool."
+            )
         if not principal.is_owner:
             await self._check_shown(request, decision, principal)
         decided = await self._asks.decide(
@@ -98,7 +100,7 @@ class AskRequests:
         reply.send(pb.ServerMessage(rule_list=pb.RuleList(rules=rules)))
 
     async def delete_rule(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.require_owner("take back a rule")
+        principal.require_owner("revoke a rule")
         await self._asks.rules.delete(message.delete_rule.number)
         reply.send(pb.ServerMessage(pong=pb.Pong()))
 

@@ -17,6 +17,7 @@ from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.cron import CronRequests
 from moot.daemon.requests.daemon_info import DaemonFacts, DaemonInfoDependencies, DaemonRequests
+from moot.daemon.requests.graph import GraphRequests
 from moot.daemon.requests.handlers import Handlers
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
@@ -121,6 +122,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
         cron=CronRequests(jobs=d.cron, teammates=runtime.teammates, requests=runtime.requests),
         undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.mask_secrets),
         stretches=_build_stretches(d),
+        graph=GraphRequests(graph=d.storage.graph, clock=d.clock),
         agent_data=AgentDataRequests(
             tasks=d.storage.tasks, memories=d.storage.memories, requests=runtime.requests, clock=d.clock, rng=d.rng
         ),

@@ -262,7 +262,7 @@ class DaemonRequests:
             message = "Metrics are enabled, but there is no HTTP listener to serve them."
             findings.append(pb.Finding(level="warning", check="metrics", message=message, fix=fix))
         if later := list_needing_restart(self._config.first, self._config.current):
-            text = f"Not in force until the next start: {', '.join(later)}."
+            text = f"These settings take effect after a restart: {', '.join(later)}."
             findings.append(pb.Finding(level="warning", check="daemon", message=text, fix="Run: moot down, moot up"))
         reply.send(pb.ServerMessage(checked=pb.Checked(findings=findings)))
 

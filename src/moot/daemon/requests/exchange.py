@@ -195,7 +195,9 @@ def answer_failure(what: str, error: Exception, reply: Reply) -> None:
     """Answer a request with the exception that it raised."""
     if not isinstance(error, MootError):
         logger.error("%s failed", what, exc_info=error)
-        error = MootError("the daemon failed at this request", fix="See its log, or run `moot doctor`.")
+        error = MootError(
+            "internal error while answering this request", fix="See `moot logs --daemon`, or run `moot doctor`."
+        )
     reply.send(pb.ServerMessage(error=error_message(error)))
 
 
@@ -263,7 +265,7 @@ class Exchange:
 
     def _check(self, kind: str) -> None:
         if self.principal is None and kind != "hello":
-            raise Unauthorized("say hello with a token first", fix=TOKEN_FIX)
+            raise Unauthorized("authentication is required: send Hello with a token first", fix=TOKEN_FIX)
         room = self.serving.in_flight + (_URGENT_ROOM if kind in _URGENT else 0)
         if self._in_flight >= room:
             raise Busy(

@@ -8,6 +8,7 @@ from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.cron import CronRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
+from moot.daemon.requests.graph import GraphRequests
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.mcp import McpRequests
 from moot.daemon.requests.modes import ModeRequests
@@ -52,6 +53,7 @@ class Handlers:
         peers: PeerRequests,
         visits: VisitRequests,
         cron: CronRequests,
+        graph: GraphRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
@@ -118,6 +120,9 @@ class Handlers:
             "list_cron_jobs": cron.list_cron_jobs,
             "change_cron_job": cron.change_cron_job,
             "list_firings": cron.list_firings,
+            "read_graph": graph.read_graph,
+            "change_graph": graph.change_graph,
+            "import_graph": graph.import_graph,
             "list_goals": peers.list_goals,
             "list_peers": peers.list_peers,
             "send_mail": peers.send_mail,

@@ -29,7 +29,7 @@ class JobRequests:
             raise NotFound(f"there is no background command {wanted[:64]!r}", fix="`moot ps` lists them.")
         if len(found) > 1 and not exact:
             ids = ", ".join(job.id for _, job in found)
-            raise BadRequest(f"{wanted[:64]!r} could be any of {ids}", fix="Give more of the id.")
+            raise BadRequest(f"{wanted[:64]!r} is ambiguous: {ids}", fix="Give more characters of the id.")
         ((key, job),) = exact or found
         await job.process.end()
         self._answer([(key, job)], reply)

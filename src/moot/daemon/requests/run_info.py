@@ -66,7 +66,7 @@ def build_stored_info(owned: OwnedRun, at: Moment, *, ask: Ask | None, position:
     info.seconds = max(0.0, at.now - (run.started_at or run.created_at))
     info.steps, info.tokens, info.cost = run.spent.steps, run.spent.usage.total, run.spent.cost
     if owned.location is Location.NOWHERE:
-        info.condition, info.reason = Condition.RESUMING, "the daemon that worked on it is not alive"
+        info.condition, info.reason = Condition.RESUMING, "the daemon that executed it is not running"
     elif run.status is RunStatus.QUEUED:
         info.condition = Condition.QUEUED
     _add_ask(info, ask)

@@ -103,7 +103,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
             check_here(f"run {info.run_id}", owner)
             if owner is not None and owner.location is Location.NOWHERE:
                 raise Unavailable(
-                    f"no living daemon has run {info.run_id}", fix="The next one that starts takes it up."
+                    f"no running daemon executes run {info.run_id}", fix="The next daemon that starts continues it."
                 )
         return info
 
@@ -154,7 +154,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
             found = [each for each in infos.values() if each.run_id.startswith(start) and can_see(principal, each)]
             if len(found) > 1 or (found and len(start) < _SHORTEST):
                 named = ", ".join(each.run_id for each in found[:5])
-                raise BadRequest(f"{start!r} could be any of {named}", fix="Give more of the id.")
+                raise BadRequest(f"{start!r} is ambiguous: {named}", fix="Give more characters of the id.")
             if found:
                 return found[0]
         return None

@@ -74,7 +74,7 @@ class RunRequests:
         if asked.cwd:
             principal.require_owner("choose the working directory")
         if asked.search_path:
-            principal.require_owner("choose where programs are found")
+            principal.require_owner("set the search path for programs")
         sender = principal.sender(asked.sender)
         # The same checks and redaction as for a turn.
         request = await self._d.requests.turn(

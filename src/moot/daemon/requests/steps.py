@@ -24,7 +24,7 @@ class StepRequests:
         self._rng = rng
 
     async def get_prompt(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        principal.require_owner("see what a model was told")
+        principal.require_owner("see the request to a model")
         run_id = await self._find_run(message.get_prompt.run_id)
         stored = await find_step(self._steps, run_id, message.get_prompt.step)
         # In a thread, because a long history takes a while to encode.
@@ -56,9 +56,9 @@ class StepRequests:
     async def _find_run(self, written: str) -> str:
         found = await self._store.list_run_ids(written, limit=2) if written else []
         if not found:
-            raise NotFound(f"there is no run {written!r}", fix="See which there are with `moot trace`.")
+            raise NotFound(f"there is no run {written!r}", fix="`moot trace` lists them.")
         if len(found) > 1 and written not in found:
-            raise BadRequest(f"several runs begin with {written!r}", fix="Write more of the id.")
+            raise BadRequest(f"several runs begin with {written!r}", fix="Give more characters of the id.")
         return written if written in found else found[0]
 
 

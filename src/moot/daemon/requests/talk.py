@@ -149,7 +149,7 @@ class TalkRequests:
             fix = "Leave out the limits, or the steering."
             raise BadRequest("a message for an active run cannot have limits of its own", fix=fix)
         if message.search_path:
-            principal.require_owner("choose where programs are found")
+            principal.require_owner("set the search path for programs")
         request = await self._requests.turn(
             ConversationKey(message.agent, principal.sender(message.sender)),
             message.content,

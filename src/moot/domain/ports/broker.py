@@ -53,6 +53,8 @@ class Batch(Struct, frozen=True, kw_only=True):
 BatchHandler = Callable[[Batch], Awaitable[None]]
 PresenceHandler = Callable[[str, bytes], None]
 StateHandler = Callable[[bool], None]
+# Is given the subject of a message that is for no goal.
+MalformedHandler = Callable[[str], None]
 
 
 class Broker(Protocol):
@@ -110,6 +112,10 @@ class Broker(Protocol):
 
     def observe_state(self, handle: StateHandler) -> None:
         """Tell a handler when the connection comes and goes."""
+        ...
+
+    def observe_malformed(self, handle: MalformedHandler) -> None:
+        """Give a handler the subjects of messages for no goal at all. They are removed from the stream, in time."""
         ...
 
     async def start(self) -> None:

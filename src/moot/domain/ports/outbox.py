@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from moot.domain.mail import DeadMail, Mail
-from moot.domain.outbox import KnownDaemon, OutboxItem, Position, Receipt, ReceiptResult
+from moot.domain.outbox import KnownDaemon, OutboxItem, Position, Receipt, ReceiptResult, ReturnedMail
 
 
 class Outbox(Protocol):
@@ -55,7 +55,14 @@ class Outbox(Protocol):
         """Return mail that other daemons gave back, newest first."""
         ...
 
-    async def resend(self, mail_id: str) -> Mail:
+    async def expire(self, *, before: float, reason: str, now: float, batch: int) -> list[ReturnedMail]:
+        """Give back the oldest of the mail that was sent before this time, at most `batch`, and return it.
+
+        Notices about mail from before this time are deleted.
+        """
+        ...
+
+    async def resend(self, mail_id: str, *, now: float) -> Mail:
         """Send a mail that was given back once more, as a new one; return that. Raise NotFound if there is none."""
         ...
 

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from moot.domain.ports.agent_data import Learnings, McpDecisions, Memories, Notes, Outputs, Tasks
 from moot.domain.ports.cron import CronStore
+from moot.domain.ports.graph import Graph
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.outbox import KnownDaemons, Outbox
 from moot.domain.ports.secrets import KeyStore, SecretStore
@@ -23,6 +24,7 @@ class Storage(Struct, frozen=True, kw_only=True):
     steps: StepStore
     memories: Memories
     tasks: Tasks
+    graph: Graph
     cron: CronStore
     notes: Notes
     outputs: Outputs

@@ -27,7 +27,7 @@ from moot.domain.inbox_message import (
     read_subject,
     salvage_message,
 )
-from moot.domain.mail import Mail
+from moot.domain.mail import UNVERIFIED_TAINT, Mail
 from moot.domain.outbox import KnownDaemon, ReturnedMail
 from moot.domain.peer_address import PERSON, is_allowed, join_address, split_address
 from moot.domain.ports.broker import Arrival, Parcel
@@ -37,8 +37,6 @@ from moot.multiagent.peers.batch_signatures import verify_message
 from moot.multiagent.peers.directory import explain_not_accepted, find_principal
 from moot.multiagent.peers.remote_directory import RemoteDirectory
 
-# The source of the taint of mail whose sender is not known.
-UNVERIFIED_TAINT = "unverified mail"
 _UNVERIFIED = " (unverified)"
 _SENDER = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,63}}|{PERSON}.+", re.DOTALL)
 

@@ -8,10 +8,15 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from moot.domain.agent import Agent
+from moot.domain.conversation import ConversationKey
+from moot.domain.events import EventSource
+from moot.domain.goal import MailTarget
 from moot.domain.peer_address import is_allowed, join_address
 from moot.domain.senders import SenderSet, owner_of
 from moot.domain.token import Token
 from moot.multiagent.peers.remote_directory import RemoteAgent, RemoteDirectory
+
+_NOWHERE = EventSource(key=ConversationKey("", ""), root=ConversationKey("", ""))
 
 
 class PeerSummary(Struct, frozen=True, kw_only=True):
@@ -50,6 +55,11 @@ class PeerDirectory:
     def find_remote(self, to: str) -> list[RemoteAgent]:
         """Return the agents of other daemons with this address, or with this name."""
         return self._remote.find_agents(to) if self._remote is not None else []
+
+    def explain_unknown(self, to: str) -> str:
+        """Return why there is no agent with this address or name."""
+        away = self._remote.find_away(to) if self._remote is not None else ""
+        return f"daemon `{away}` of agent `{to}` is not connected" if away else f"unknown agent_id `{to}`"
 
     def list_local_peers(self, caller: str) -> list[PeerSummary]:
         """Return all other agents of this daemon, also those that cannot be reached."""
@@ -121,3 +131,8 @@ def find_principal(sender: str, tokens: Sequence[Token]) -> frozenset[str]:
     return frozenset(
         token.sender for token in tokens if SenderSet(names=(token.sender,), patterns=token.senders).includes(owner)
     )
+
+
+def make_source(goal: MailTarget | None) -> EventSource:
+    """Return the source of an event about mail of a goal; None is about a message for no goal."""
+    return _NOWHERE if goal is None else EventSource(key=goal.key, root=goal.root, speaker=goal.agent)

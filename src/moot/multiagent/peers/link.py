@@ -16,11 +16,14 @@ class DaemonLink:
         load_identity: Callable[[], Identity],
         accepts_unsigned: Callable[[], bool],
         max_outbox: Callable[[], int],
+        outbox_days: Callable[[], float],
     ) -> None:
         self.broker = broker
-        # Returns whether mail without a valid signature is accepted, and how many mails may wait for other daemons.
+        # Return whether mail without a valid signature is accepted, how many mails may wait for other daemons, and
+        # how long each of them.
         self.accepts_unsigned = accepts_unsigned
         self.max_outbox = max_outbox
+        self.outbox_days = outbox_days
         self._load_identity = load_identity
         self._identity: Identity | None = None
 

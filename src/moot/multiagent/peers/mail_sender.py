@@ -14,7 +14,7 @@ from moot.domain.bridge import BridgeMessage, is_bridge
 from moot.domain.config import PeersConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, MootError, Unavailable
-from moot.domain.events import BridgeRefused, EventSource, MailDelivered, MailEvicted, MailSent
+from moot.domain.events import BridgeRefused, MailDelivered, MailEvicted, MailSent
 from moot.domain.goal import Goal, MailTarget
 from moot.domain.mail import Mail, check_body, make_mail_id, parse_uuid
 from moot.domain.ports.clock import Clock
@@ -26,7 +26,7 @@ from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.redact_text import redact_text
 from moot.multiagent.peers.bridge import check_bridge, read_bridge
-from moot.multiagent.peers.directory import PeerDirectory, explain_refusal, find_principal
+from moot.multiagent.peers.directory import PeerDirectory, explain_refusal, find_principal, make_source
 from moot.multiagent.peers.letter import DeliveryReport, Letter, join_reports, make_mail_of
 from moot.multiagent.peers.remote_sender import RemoteGoal, RemoteSender
 from moot.multiagent.peers.wakes import Wakes
@@ -129,9 +129,11 @@ class MailSender:
         """Send to the agents of other daemons that have this address or name."""
         if bridge is not None and (sent := await self._find_sent(letter, bridge)):
             return DeliveryReport(delivered_to=sent)
-        peers = self._directory.find_remote(letter.to) if await self.is_of_owner(letter.root) else []
+        is_of_owner = await self.is_of_owner(letter.root)
+        peers = self._directory.find_remote(letter.to) if is_of_owner else []
         if self._remote is None or not peers:
-            return DeliveryReport(unreachable_reasons=(f"unknown agent_id `{letter.to}`",))
+            reason = self._directory.explain_unknown(letter.to) if is_of_owner else f"unknown agent_id `{letter.to}`"
+            return DeliveryReport(unreachable_reasons=(reason,))
         goals, reasons = self._remote.find_goals(letter, sender, peers)
         if not goals:
             return DeliveryReport(unreachable_reasons=tuple(reasons) or (_no_goals(letter),))
@@ -224,13 +226,13 @@ class MailSender:
             return error
 
     def _announce(self, goal: MailTarget, mail: Mail) -> None:
-        self._bus.publish(_source_of(goal), MailDelivered(mail))
+        self._bus.publish(make_source(goal), MailDelivered(mail))
         self._mailboxes.add(goal.key)
         self._wakes.consider(goal.key)
 
     def _announce_evicted(self, goal: MailTarget, evicted: Mail) -> str:
         """Announce an eviction to the receiver; return what the sender is told."""
-        self._bus.publish(_source_of(goal), MailEvicted(evicted))
+        self._bus.publish(make_source(goal), MailEvicted(evicted))
         if self._remote is not None:
             # If it came from another daemon, its sender is told.
             self._remote.wake_relay()
@@ -288,7 +290,3 @@ def _no_goals(letter: Letter) -> str:
     if letter.goal_id:
         return f"no live goal `{letter.goal_id}` of agent_id `{letter.to}`"
     return f"no live goals for agent_id `{letter.to}`"
-
-
-def _source_of(goal: MailTarget) -> EventSource:
-    return EventSource(key=goal.key, root=goal.root, speaker=goal.agent)

@@ -21,6 +21,7 @@ from moot.engine.supervisor import Supervisor
 from moot.multiagent.peers.confirmations import Confirmations
 from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.link import DaemonLink
+from moot.multiagent.peers.outbox_expiry import OutboxExpiry, OutboxExpiryDependencies
 from moot.multiagent.peers.presence import Presence, PresenceDependencies
 from moot.multiagent.peers.receiver import Receiver, ReceiverDependencies
 from moot.multiagent.peers.relay import Relay
@@ -95,6 +96,18 @@ class OtherDaemons:
                 clock=d.clock,
             )
         )
+        self.expiry = OutboxExpiry(
+            OutboxExpiryDependencies(
+                link=d.link,
+                outbox=storage.outbox,
+                mail=storage.mail,
+                mailboxes=d.mailboxes,
+                wakes=d.wakes,
+                bus=d.bus,
+                clock=d.clock,
+            )
+        )
+        self._supervisor = d.supervisor
         self.sender = RemoteSender(
             outbox=storage.outbox,
             relay=self.relay,
@@ -131,6 +144,8 @@ class OtherDaemons:
         await self.presence.start(store)
         await self.receiver.start(store)
         self.relay.start()
+        self._supervisor.start("expire the outbox", self.expiry.run())
+        self._link.broker.observe_malformed(self.receiver.on_malformed)
         self._link.broker.observe_state(self._on_state)
         self._on_state(self._link.broker.is_connected)
 

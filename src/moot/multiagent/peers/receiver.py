@@ -4,7 +4,6 @@ arrivals.py checks each message. A batch is stored in one transaction before the
 then the receivers are told, as by mail_sender.py.
 """
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,8 +12,7 @@ from msgspec import Struct
 
 from moot.domain.agent import Agent
 from moot.domain.bridge import is_bridge
-from moot.domain.conversation import ConversationKey
-from moot.domain.events import BridgeRefused, EventSource, MailDelivered, MailDropped, MailEvicted
+from moot.domain.events import BridgeRefused, MailDelivered, MailDropped, MailEvicted
 from moot.domain.goal import GoalKind, MailTarget
 from moot.domain.inbox_message import NoticeState, read_subject
 from moot.domain.mail import Mail
@@ -30,7 +28,7 @@ from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
 from moot.multiagent.peers.arrivals import Message, Rejection, check_mail, check_returned, give_back, read_arrival
 from moot.multiagent.peers.bridge import find_arrival_flaw, find_refusal
-from moot.multiagent.peers.directory import find_principal
+from moot.multiagent.peers.directory import find_principal, make_source
 from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.presence import Presence
 from moot.multiagent.peers.relay import Relay
@@ -38,9 +36,6 @@ from moot.multiagent.peers.remote_directory import RemoteDirectory
 from moot.multiagent.peers.wakes import Wakes
 
 logger = logging.getLogger(__name__)
-
-# The source of events about messages for no goal.
-_NOWHERE = EventSource(key=ConversationKey("", ""), root=ConversationKey("", ""))
 
 
 class ReceiverDependencies(Struct, frozen=True, kw_only=True):
@@ -77,9 +72,12 @@ class Receiver:
             self._d.supervisor.start("receive mail", self._consume())
 
     async def _consume(self) -> None:
-        async with self._d.link.broker.consume(self._store_number, self._receive):
-            # Until the daemon stops.
-            await asyncio.Event().wait()
+        d = self._d
+        while True:
+            # Another daemon has the name of this one, for example on a copy of its home: that one receives.
+            await d.directory.wait_for_problem(present=False)
+            async with d.link.broker.consume(self._store_number, self._receive):
+                await d.directory.wait_for_problem(present=True)
 
     async def _receive(self, batch: Batch) -> None:
         for arrivals, position in _split(batch, self._d.directory.position):
@@ -143,6 +141,14 @@ class Receiver:
             flaw = await find_arrival_flaw(message.mail, self._d.mail, accepted, is_verified=is_verified)
             if flaw:
                 raise Rejection("bridge", flaw, message.mail)
+
+    def on_malformed(self, subject: str) -> None:
+        """Count a message that was for no goal of any daemon."""
+        self.dropped["subject"] += 1
+        reason = f"the subject {subject[:128]!r} is not that of a goal"
+        mail = Mail(id="", goal_id="", from_agent="", from_goal="", to_agent="", body="", sent_at=self._d.clock.now())
+        logger.warning("dropped a message: %s", reason)
+        self._d.bus.publish(make_source(None), MailDropped(mail, reason))
 
     def _report_dropped(self, arrival: Arrival, rejection: Rejection, goals: Mapping[str, MailTarget]) -> None:
         """Tell subscribers of a message that nobody is given. Its text is left out."""
@@ -210,10 +216,6 @@ def _make_event(returned: ReturnedMail) -> MailEvicted | BridgeRefused | MailDro
         return MailEvicted(returned.mail)
     kind = BridgeRefused if is_bridge(returned.mail.body) else MailDropped
     return kind(returned.mail, returned.reason)
-
-
-def make_source(goal: MailTarget | None) -> EventSource:
-    return _NOWHERE if goal is None else EventSource(key=goal.key, root=goal.root, speaker=goal.agent)
 
 
 def _split(batch: Batch, known: Position | None) -> Iterator[tuple[Sequence[Arrival], Position]]:

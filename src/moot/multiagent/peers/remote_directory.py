@@ -3,6 +3,7 @@
 presence.py fills it; mail_sender.py, relay.py, receiver.py and the requests of `moot peers` read it.
 """
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -51,8 +52,8 @@ class RemoteDirectory:
         self._link = link
         # How far the store of this daemon has received what the broker keeps for it.
         self.position: Position | None = None
-        # Why this daemon cannot take part; empty if it can.
-        self.problem = ""
+        self._problem = ""
+        self._problem_changed = asyncio.Event()
         self._known: dict[str, KnownDaemon] = {}
         # The last record of each daemon that was heard since the start, and which of them are there.
         self._records: dict[str, PresenceRecord] = {}
@@ -70,6 +71,22 @@ class RemoteDirectory:
     def name(self) -> str:
         """The name of this daemon."""
         return self._link.name
+
+    @property
+    def problem(self) -> str:
+        """Why this daemon cannot take part; empty if it can."""
+        return self._problem
+
+    @problem.setter
+    def problem(self, text: str) -> None:
+        self._problem = text
+        self._problem_changed.set()
+
+    async def wait_for_problem(self, *, present: bool) -> None:
+        """Wait until there is a problem, or none. Only receiver.py waits."""
+        while bool(self._problem) is not present:
+            self._problem_changed.clear()
+            await self._problem_changed.wait()
 
     # ---- what presence.py reports -----------------------------------------------------------------
 
@@ -182,6 +199,18 @@ class RemoteDirectory:
         """Return the agents of this address, or of this name on any other daemon."""
         name, daemon = split_address(to)
         return self._list_agents(name, daemon) if name else []
+
+    def find_away(self, to: str) -> str:
+        """Return the known daemon that has an agent of this address or name, and is not there; empty if none has."""
+        name, daemon = split_address(to)
+        away = [each for each in sorted(self._known) if each not in self._live and daemon in ("", each)]
+        # An address names its daemon, which may not have been heard since the start.
+        has_agent = [each for each in away if daemon or self._has_agent(each, name)]
+        return has_agent[0] if has_agent else ""
+
+    def _has_agent(self, daemon: str, name: str) -> bool:
+        record = self._records.get(daemon)
+        return record is not None and any(agent.agent_id == name for agent in record.agents)
 
     def find_store(self, name: str) -> int | None:
         known = self._known.get(name)

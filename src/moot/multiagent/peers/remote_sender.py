@@ -116,7 +116,8 @@ class RemoteSender:
         self._max_outbox = max_outbox
         self._clock = clock
         self._supervisor = supervisor
-        self._store_number: int | None = None
+        # What senders without a goal have as theirs: answers of other daemons need one of this store.
+        self._no_goal = ""
         # What was not stored yet, and whether a task stores it.
         self._queue: list[_Sending] = []
         self._is_storing = False
@@ -146,10 +147,9 @@ class RemoteSender:
     async def send(self, letter: Letter, goals: Sequence[RemoteGoal]) -> DeliveryReport:
         """Put the mail for these goals into the outbox, and wait a short time for the broker to accept it."""
         now = self._clock.now()
-        if self._store_number is None:
-            self._store_number = await self._outbox.load_store_number()
-        # Answers of the other daemon need a goal of this store, also if the sender has none.
-        sent = replace(letter, from_goal=letter.from_goal or make_goal_id(self._store_number, 0))
+        if not self._no_goal:
+            self._no_goal = make_goal_id(await self._outbox.load_store_number(), 0)
+        sent = letter if letter.from_goal else replace(letter, from_goal=self._no_goal)
         sending = _Sending(letter, [make_mail_of(sent, goal.goal_id, goal.address, now) for goal in goals])
         try:
             for mail in sending.mails.values():
@@ -210,7 +210,7 @@ class RemoteSender:
 
     async def resend(self, mail_id: str) -> Mail:
         """Send a mail again that another daemon gave back."""
-        mail = await self._outbox.resend(mail_id)
+        mail = await self._outbox.resend(mail_id, now=self._clock.now())
         self._relay.wake()
         return mail
 

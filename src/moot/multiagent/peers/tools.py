@@ -160,7 +160,7 @@ class WaitForPeer:
             "type": "object",
             "properties": {
                 "correlation_id": {"type": "string", "description": "The one you gave to send_to_peer."},
-                "timeout": {"type": "integer", "description": f"Seconds to wait; {_DEFAULT_WAIT} unless said."},
+                "timeout": {"type": "integer", "description": f"Seconds to wait; {_DEFAULT_WAIT} if not given."},
             },
             "required": ["correlation_id"],
             "additionalProperties": False,

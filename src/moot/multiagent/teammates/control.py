@@ -68,7 +68,7 @@ class AgentSpawn:
                 },
                 "agent": {
                     "type": "string",
-                    "description": "The teammate's name. Left out, the one that fits the instruction is chosen.",
+                    "description": "The teammate's name. If left out, the one that fits the instruction is chosen.",
                 },
                 "spawn_reason": {"type": "string", "description": "Why this teammate, in a few words."},
                 "allowed_tools": {
@@ -78,7 +78,7 @@ class AgentSpawn:
                 },
                 "timeout": {
                     "type": "integer",
-                    "description": f"Seconds it may work; {DEFAULT_SECONDS} unless said.",
+                    "description": f"Seconds it may work; {DEFAULT_SECONDS} if not given.",
                 },
             },
             "required": ["instruction"],
@@ -154,7 +154,7 @@ class AgentWait:
                     "type": "integer",
                     # Zero would return at once; a model that fills in every parameter with zero would never wait.
                     "minimum": 1,
-                    "description": f"Seconds to wait; {DEFAULT_SECONDS} unless said.",
+                    "description": f"Seconds to wait; {DEFAULT_SECONDS} if not given.",
                 },
             },
             "required": ["agent_id"],
@@ -283,7 +283,7 @@ class AgentEscalate:
         reason = clean(str(arguments["reason"])).strip()
         if not reason:
             raise BadRequest("the reason is empty", fix="Say in one sentence why the task is not for you.")
-        return ToolResult(content="The task is handed back.", escalation=defuse(reason))
+        return ToolResult(content="The task is returned.", escalation=defuse(reason))
 
 
 def _render_spawned(seen: Sequence[RunView]) -> str:

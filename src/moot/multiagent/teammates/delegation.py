@@ -28,7 +28,7 @@ def check_chain(agent: str, chain: tuple[str, ...], *, most: int) -> None:
     if len(chain) > most:
         raise BadRequest(
             f"teammates are spawned {most} deep at most, and this would be {len(chain)} deep",
-            fix="Do it yourself, or hand back what is left to do.",
+            fix="Do it yourself, or return what is left to do.",
         )
 
 
@@ -41,7 +41,7 @@ def check_not_given(context: RunContext, agent: str, instruction: str, not_fetch
             continue
         if run.agent == agent and run.instruction == instruction:
             raise Conflict(
-                f"{agent} was given this very task before, as {run.id}",
+                f"{agent} was given the same task before, as {run.id}",
                 fix=f'Fetch its result: agent_wait(agent_id="{run.id}").',
             )
 
@@ -89,7 +89,7 @@ class Tally:
         here = (context.run_id, context.step)
         if here not in self._rounds and len(self._rounds) >= most:
             raise BadRequest(
-                f"this turn has delegated {most} times, which is all it may", fix="Answer with what you have."
+                f"this turn has delegated {most} times, which is the limit", fix="Answer with what you have."
             )
         self._rounds.add(here)
 
@@ -123,9 +123,9 @@ def check_not_done(agent: str, done: Sequence[Run]) -> None:
     """Raise if a task was completed too often in this turn."""
     if len(done) >= _MOST_DONE:
         raise Conflict(
-            f"{agent} has completed this very task {len(done)} times in this turn, as "
+            f"{agent} has completed the same task {len(done)} times in this turn, as "
             f"{', '.join(run.id for run in done)}, and is not given it again",
-            fix="Answer with what is there; agent_wait tells the result once more.",
+            fix="Answer with what is there; agent_wait returns the result again.",
         )
 
 

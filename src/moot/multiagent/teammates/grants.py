@@ -118,7 +118,7 @@ class Grants:
 
 
 def _refuse(tool: str, state: AskState, reason: str = "") -> ToolResult:
-    message = "The owner said no to" if state is AskState.DENIED else "Nobody decided in time on"
+    message = "The owner denied" if state is AskState.DENIED else "Nobody decided in time on"
     given = f" The reason: {clean(reason)}\n" if reason else " "
-    text = f"{message} {tool} for this run.{given}Go on with the tools you have, or say what is missing."
+    text = f"{message} {tool} for this run.{given}Continue with the tools you have, or say what is missing."
     return ToolResult(content=text, is_error=True, is_denied=True)

@@ -45,15 +45,15 @@ def hint(run: Run, *, streak: int = 0) -> str:
     if run.end is None or run.end.outcome is Outcome.COMPLETED or run.kind is RunKind.BACKGROUND:
         return ""
     if run.end.outcome is Outcome.ESCALATED:
-        return f"{run.agent} says this is not its work. Choose another teammate, or answer with what you have."
+        return f"{run.agent} says that this is not its task. Choose another teammate, or answer with what you have."
     if run.end.outcome is Outcome.CANCELLED:
         return f"{run.agent} was stopped before it was done."
-    failed = f"{run.agent} failed ({run.end.outcome}) and what it had begun is discarded."
+    failed = f"{run.agent} failed ({run.end.outcome}) and its partial work is discarded."
     if streak >= MOST_FAILURES:
         return f"{failed} {streak} in a row have failed: answer directly with what you have and say what is missing."
     return (
-        f"{failed} Do not give it the same again: choose another teammate, or answer with what you have and say what "
-        "is missing."
+        f"{failed} Do not give it the same task again: choose another teammate, or answer with what you have and say "
+        "what is missing."
     )
 
 
@@ -63,7 +63,7 @@ def again(earlier: Run) -> str:
     text = earlier.end.content
     more = f" … ({len(text) - _SHOWN_RESULT} characters more)" if len(text) > _SHOWN_RESULT else ""
     return (
-        f"{earlier.agent} has completed this very task in this turn before, as {earlier.id}. It is being done a second "
+        f"{earlier.agent} has completed the same task in this turn before, as {earlier.id}. It is being done a second "
         f"time; a third is refused. The first result was: {text[:_SHOWN_RESULT]}{more}"
     )
 

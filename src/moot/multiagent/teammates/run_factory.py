@@ -17,9 +17,9 @@ from moot.multiagent.partition import Partition
 
 # The default time limit of a teammate, and of a wait for teammates.
 DEFAULT_SECONDS = 300
-_UNKNOWN_CALL = "The daemon stopped while a call was going on whose outcome is not known."
-_TURN_STOPPED = "The daemon stopped while this run was in flight."
-_PARENT_STOPPED = "What it was spawned for was stopped."
+_UNKNOWN_CALL = "The daemon stopped during a call whose outcome is not known."
+_TURN_STOPPED = "The daemon stopped while this run was active."
+_PARENT_STOPPED = "The run that spawned it was stopped."
 
 
 class SpawnRequest(Struct, frozen=True, kw_only=True):

@@ -47,7 +47,7 @@ _STOP_SECONDS = 5.0
 # The delay before a failed write of an end is retried.
 _DISK_SECONDS = 1.0
 _STOPPED_QUEUED = "It was stopped before it began."
-_STOPPED_RESUMING = "It was stopped before it went on."
+_STOPPED_RESUMING = "It was stopped before it continued."
 
 
 class Teammates:
@@ -135,7 +135,7 @@ class Teammates:
             return view
         run = self._live.find_ended(run_id) or await self._d.store.get_run(run_id)
         if run is None or run.kind is RunKind.TURN:
-            raise NotFound(f"there is no run {run_id!r}", fix="See which there are with `moot ps -a`.")
+            raise NotFound(f"there is no run {run_id!r}", fix="`moot ps -a` lists them.")
         return RunView(run)
 
     def find_live(self, run_id: str) -> RunView | None:

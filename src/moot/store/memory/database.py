@@ -30,6 +30,7 @@ from moot.domain.task import Task
 from moot.domain.token import Token
 from moot.domain.trace import TraceNote
 from moot.domain.usage import RunUsage, UsageRow
+from moot.store.memory.graph_tables import GraphEntityRow, GraphFactRow, GraphPropertyRow, GraphTermRow
 from moot.store.memory.tables import Journal, Table
 
 T = TypeVar("T")
@@ -269,6 +270,17 @@ class Database:
         self.outputs: Table[str, OutputRow] = Table(journal, conversation=lambda row: row.conversation)
         self.learnings: Table[tuple[str, str], LearningRow] = Table(journal, owner=lambda row: row.owner)
         self.knowledge: Table[tuple[str, int], KnowledgeRow] = Table(journal, key=lambda row: row.item.key)
+        self.graph_terms: Table[int, GraphTermRow] = Table(journal, owner=lambda row: row.owner)
+        self.graph_entities: Table[int, GraphEntityRow] = Table(
+            journal,
+            owner=lambda row: row.owner,
+            id=lambda row: (row.owner, row.entity.id),
+            root=lambda row: row.entity.root,
+        )
+        self.graph_properties: Table[tuple[int, str], GraphPropertyRow] = Table(journal, entity=lambda row: row.entity)
+        self.graph_facts: Table[int, GraphFactRow] = Table(
+            journal, owner=lambda row: row.owner, subject=lambda row: row.subject, target=lambda row: row.target
+        )
         self.mcp_decisions: Table[tuple[str, str, str], TextDecision] = Table(journal)
         self.tokens: Table[str, TokenRow] = Table(journal, name=lambda row: row.token.name)
         # By name and owner.

@@ -4,6 +4,7 @@ Mirrors store/outbox.py and store/known_daemons.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -67,8 +68,11 @@ class MemoryOutbox:
     async def list_failed(self, *, limit: int) -> list[DeadMail]:
         return await self._read(lambda db: [_read_dead(row) for row in _list_failed(db)[:limit]])
 
-    async def resend(self, mail_id: str) -> Mail:
-        return await self._write(lambda db: _resend(db, mail_id))
+    async def expire(self, *, before: float, reason: str, now: float, batch: int) -> list[ReturnedMail]:
+        return await self._write(lambda db: _expire(db, before, reason, now, batch))
+
+    async def resend(self, mail_id: str, *, now: float) -> Mail:
+        return await self._write(lambda db: _resend(db, mail_id, now))
 
 
 class MemoryKnownDaemons:
@@ -185,11 +189,24 @@ def _read_dead(row: OutboxRow) -> DeadMail:
     return DeadMail(mail=row.item.mail, evicted_at=row.failed_at, reason=row.item.reason)
 
 
-def _resend(db: Database, mail_id: str) -> Mail:
+def _expire(db: Database, before: float, reason: str, now: float, batch: int) -> list[ReturnedMail]:
+    old = list(takewhile(lambda row: row.item.mail.sent_at < before, _list(db, lambda _: True)))
+    returned: list[ReturnedMail] = []
+    for row in old:
+        if not _is_mail(row):
+            db.outbox.remove(row.item.id)
+        elif len(returned) < batch:
+            given = ReturnedMail(mail=row.item.mail, state=NoticeState.REFUSED, reason=reason)
+            kept = _fail(db, given, now)
+            returned += [kept] if kept is not None else []
+    return returned
+
+
+def _resend(db: Database, mail_id: str, now: float) -> Mail:
     row = db.outbox.get(mail_id)
     if row is None or not row.failed_at:
         raise NotFound(f"there is no mail {mail_id} that was given back", fix="List it with `moot peers dead`.")
-    mail = replace(row.item.mail, id=make_resent_id(row.item.mail))
+    mail = replace(row.item.mail, id=make_resent_id(row.item.mail), sent_at=now)
     db.outbox.remove(mail_id)
     notices.insert(db, mail.id, mail)
     return mail

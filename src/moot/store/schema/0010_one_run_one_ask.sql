@@ -488,6 +488,66 @@ CREATE TABLE known_daemons (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX conversations_of_agent ON conversations (agent, updated_at);
 
+-- The knowledge graph. Each owner, which is a sender, has its own.
+-- Types and predicates: a row for each change; the newest one with a name is its current state.
+CREATE TABLE graph_terms (
+    number       INTEGER PRIMARY KEY AUTOINCREMENT,
+    owner        TEXT    NOT NULL,
+    kind         TEXT    NOT NULL,
+    name         TEXT    NOT NULL,
+    status       TEXT    NOT NULL,
+    is_exclusive INTEGER NOT NULL,
+    reason       TEXT    NOT NULL,
+    changed_at   REAL    NOT NULL,
+    taint        TEXT    NOT NULL
+) STRICT;
+CREATE INDEX graph_terms_by_name ON graph_terms (owner, kind, name, number);
+-- `parent` is the entity that this one was merged into, 0 for none; `root` the last of that chain, at first itself.
+CREATE TABLE graph_entities (
+    number       INTEGER PRIMARY KEY AUTOINCREMENT,
+    owner        TEXT    NOT NULL,
+    id           TEXT    NOT NULL,
+    type         TEXT    NOT NULL,
+    root         INTEGER NOT NULL,
+    parent       INTEGER NOT NULL DEFAULT 0,
+    merge_reason TEXT    NOT NULL DEFAULT '',
+    merge_taint  TEXT    NOT NULL DEFAULT '',
+    created_at   REAL    NOT NULL,
+    taint        TEXT    NOT NULL,
+    UNIQUE (owner, id)
+) STRICT;
+CREATE INDEX graph_entities_of_root ON graph_entities (root);
+CREATE INDEX graph_entities_of_type ON graph_entities (owner, type);
+CREATE TABLE graph_properties (
+    entity INTEGER NOT NULL REFERENCES graph_entities (number) ON DELETE CASCADE,
+    name   TEXT    NOT NULL,
+    value  TEXT    NOT NULL,
+    taint  TEXT    NOT NULL,
+    PRIMARY KEY (entity, name)
+) STRICT, WITHOUT ROWID;
+-- Subject and object are the entities that the fact was asserted with, before any merge. A fact without `valid_from` or
+-- `valid_to` is true without a beginning or an end; `retracted_at` is 0 unless it was retracted.
+CREATE TABLE graph_facts (
+    number       INTEGER PRIMARY KEY AUTOINCREMENT,
+    owner        TEXT    NOT NULL,
+    subject      INTEGER NOT NULL REFERENCES graph_entities (number) ON DELETE CASCADE,
+    predicate    TEXT    NOT NULL,
+    object       INTEGER NOT NULL REFERENCES graph_entities (number) ON DELETE CASCADE,
+    confidence   REAL    NOT NULL,
+    source       TEXT    NOT NULL,
+    valid_from   REAL,
+    valid_to     REAL,
+    recorded_at  REAL    NOT NULL,
+    retracted_at REAL    NOT NULL DEFAULT 0,
+    is_wrong     INTEGER NOT NULL DEFAULT 0,
+    reason       TEXT    NOT NULL DEFAULT '',
+    run_id       TEXT    NOT NULL,
+    taint        TEXT    NOT NULL
+) STRICT;
+CREATE INDEX graph_facts_of_subject ON graph_facts (subject, predicate);
+CREATE INDEX graph_facts_of_object ON graph_facts (object, predicate);
+CREATE INDEX graph_facts_of_predicate ON graph_facts (owner, predicate);
+CREATE INDEX graph_facts_in_order ON graph_facts (owner);
 -- Schedules. `agent` and `sender` are the conversation that asked for the job and gets its results, `runs_as` the agent
 -- that is given the prompt. `next_at` is NULL if it will not fire.
 CREATE TABLE cron_jobs (

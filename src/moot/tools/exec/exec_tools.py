@@ -110,7 +110,7 @@ class _CommandRunner:
         verdict = self._classify(command)
         doubt = f"\n{verdict.level}: {verdict.reason}" if verdict.level is not Level.OK else ""
         real = view.real_path(context.cwd)
-        really = "" if real == context.cwd else f", which is really {one_row(real)}"
+        really = "" if real == context.cwd else f", which resolves to {one_row(real)}"
         return f"{command}\n\nin {one_row(context.cwd)}{really}\n{self.where()}.{doubt}"
 
     async def start(self, command: str, context: RunContext, *, tool: str, ring: bool) -> tuple[Process, Redaction]:
@@ -302,7 +302,7 @@ class ExecStatus:
         self._jobs = jobs
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"how is {arguments.get('id', '')} doing"
+        return f"state of {arguments.get('id', '')}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         return await _job_result(self._jobs.find(context.key, arguments["id"]))

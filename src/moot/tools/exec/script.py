@@ -52,7 +52,7 @@ class ScriptRunner:
         verdict = await asyncio.to_thread(self._classify, text)
         if verdict.level is Level.DANGEROUS:
             raise Forbidden(
-                f"the script was not run: {verdict.reason}", fix="Read it, and mend it or remove the skill."
+                f"the script was not run: {verdict.reason}", fix="Read it, and correct it or remove the skill."
             )
         path = f"{view.LENT}/{script}" if self._sandbox.config.mode != "none" else str(folder / script)
         argv = (path, *args) if text.startswith("#!") else ("/bin/sh", path, *args)
@@ -82,5 +82,5 @@ def _read_script(path: Path) -> tuple[Path, str, str]:
         raise NotFound(f"the script cannot be read: {error.strerror}", fix="Look at the skill's files.") from error
     folder = next((parent for parent in real.parents if (parent / SKILL_FILE).exists()), real.parent)
     if len(data) > _LONGEST or not os.access(real, os.X_OK) and data.startswith(b"#!"):
-        raise Forbidden("the script is too long to be looked through, or may not be run", fix="Make it executable.")
+        raise Forbidden("the script is too long to be checked, or is not executable", fix="Make it executable.")
     return folder, str(real.relative_to(folder)), data.decode(errors="replace")

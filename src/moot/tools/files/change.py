@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from moot.domain.ask import Binding
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, TooLarge
 from moot.tools.files.confined_paths import ConfinedFolder, PathEntry, translate_errors
+from moot.tools.files.mount_table import find_mount_id
 from moot.tools.files.off_limits import file_identity
 
 _MOST_DEPTH = 100
@@ -171,8 +172,8 @@ def _open_entry(folder: int, name: str, status: os.stat_result, depth: int) -> I
     try:
         if file_identity(os.fstat(inside)) != file_identity(status):
             raise Conflict(f"{name} changed while it was being read", fix="Try again.")
-        if os.stat(".", dir_fd=folder).st_dev != status.st_dev:
-            raise Forbidden(f"{name} is another file system", fix="Unmount it first.")
+        if os.stat(".", dir_fd=folder).st_dev != status.st_dev or find_mount_id(inside) != find_mount_id(folder):
+            raise Forbidden(f"{name} is mounted there from elsewhere", fix="Unmount it first.")
         yield inside
     finally:
         os.close(inside)

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, StoreError, Unavailable
 from moot.tools.files.git_folder import GIT, RepositoryCheck, is_repository
+from moot.tools.files.mount_check import MountCheck
 from moot.tools.files.off_limits import Identity, OffLimits, file_identity
 
 # The same number on every architecture Python runs on but alpha.
@@ -59,6 +60,7 @@ class ConfinedFolder:
         self._opened = ExitStack()
         self._folder = -1
         self._identity: Identity = (0, 0)
+        self._mounts = MountCheck(off_limits)
 
     def __enter__(self) -> "ConfinedFolder":
         try:
@@ -80,7 +82,11 @@ class ConfinedFolder:
         self._identity = chain[0]
         if len(chain) == 1:
             raise Forbidden("the working directory is the whole machine", fix="Choose a folder.")
-        if not self._off_limits.exempts(chain) and self._off_limits.identities() & set(chain):
+        is_workspace = self._off_limits.exempts(chain)
+        if is_workspace:
+            self._mounts.trust(self._folder)
+        is_off_limits = not is_workspace and bool(self._off_limits.identities() & set(chain))
+        if is_off_limits or self._mounts.is_off_limits(self._folder):
             raise Forbidden(f"{self._path} is off limits", fix="Choose another folder.")
 
     def spot(self, path: str, *, follow: bool = True) -> PathEntry:
@@ -159,6 +165,8 @@ class ConfinedFolder:
         with translate_errors(spot.path):
             file = self._keep(os.open(spot.name, _READ, dir_fd=spot.folder))
             status = os.fstat(file)
+        if self._mounts.is_off_limits(file):
+            raise _off_limits_error(spot.path)
         if file_identity(status) != file_identity(before) or not stat.S_ISREG(status.st_mode):
             raise _changed_error(spot.path)
         if status.st_nlink > 1 and self._off_limits.owns(status):
@@ -173,7 +181,10 @@ class ConfinedFolder:
         if not stat.S_ISDIR(status.st_mode):
             raise BadRequest(f"{spot.path} is not a folder", fix="Check what it is with fs_stat.")
         with translate_errors(spot.path):
-            return self._keep(os.open(spot.name, _READ | os.O_DIRECTORY, dir_fd=spot.folder))
+            folder = self._keep(os.open(spot.name, _READ | os.O_DIRECTORY, dir_fd=spot.folder))
+        if self._mounts.is_off_limits(folder):
+            raise _off_limits_error(spot.path)
+        return folder
 
     def holds_off_limits(self, spot: PathEntry) -> bool:
         """Whether an off-limits path is this entry or inside it."""
@@ -260,6 +271,8 @@ class ConfinedFolder:
         if self._off_limits.identities() & set(chain):
             raise _off_limits_error(spot.path)
         if status is None and self._off_limits.reserves(os.fstat(spot.folder), spot.name):
+            raise _off_limits_error(spot.path)
+        if self._mounts.is_off_limits(spot.folder) or self._mounts.has_off_limits(spot.folder, spot.name):
             raise _off_limits_error(spot.path)
 
     def _upwards(self, folder: int) -> Iterator[int]:

@@ -188,7 +188,7 @@ class ConfinedChange(ConfinedTool):
     def _render_target(self, ground: ConfinedFolder, path: str) -> str:
         """A line with the real path, if it differs from the path in the call."""
         real = self._bind_path(ground, path).place
-        return f"{one_row(path)} is really {one_row(real)}\n" if real != ground.plain(path) else ""
+        return f"{one_row(path)} resolves to {one_row(real)}\n" if real != ground.plain(path) else ""
 
     def _show(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
         raise NotImplementedError

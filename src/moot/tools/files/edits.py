@@ -120,7 +120,7 @@ def _with_newlines(text: str, newline: bytes) -> bytes:
     try:
         return text.encode().replace(b"\r\n", b"\n").replace(b"\n", newline)
     except UnicodeEncodeError:
-        raise BadRequest("the text holds half a character", fix="Send whole Unicode characters.") from None
+        raise BadRequest("the text contains half of a character", fix="Send whole Unicode characters.") from None
 
 
 def _explain_missing(data: bytes, old: bytes) -> str:

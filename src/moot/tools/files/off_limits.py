@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from moot.tools.files.mount_table import shows_part_of
+
 # Device and inode, which identify a file regardless of its path.
 Identity = tuple[int, int]
 
@@ -51,6 +53,11 @@ class OffLimits(Struct, frozen=True, kw_only=True):
     def exempts(self, chain: Sequence[Identity]) -> bool:
         """Whether a working directory (given with all its parents) is a workspace."""
         return bool(self.workspaces) and _path_identity(self.workspaces) in chain[1:]
+
+    def mounts(self, mount_id: int) -> bool:
+        """Whether a mount shows only a part of one of the places, so that nothing above it tells what it is."""
+        paths = [place for place in (*self.places, *self.private) if os.path.isabs(place)]
+        return bool(paths) and shows_part_of(mount_id, paths, spared=self.workspaces)
 
     def owns(self, file: os.stat_result) -> bool:
         """Whether the file is one of Moot's own files under another name. True if that cannot be determined."""

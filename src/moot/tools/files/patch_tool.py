@@ -176,7 +176,7 @@ class FsPatch(ConfinedChange):
 
     def _rename(self, file: _File, target: _File) -> None:
         if target.after is not None:
-            raise Conflict(f"{target.path} is there already", fix="Delete it first, or choose another path.")
+            raise Conflict(f"{target.path} already exists", fix="Delete it first, or choose another path.")
         target.after, target.mode = file.after, file.mode
         target.origin, file.after, file.is_moved = file, None, True
 

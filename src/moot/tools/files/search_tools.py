@@ -116,7 +116,7 @@ class FsSearch(_SearchTool):
                 "pattern": {"type": "string", "description": "A regular expression, matched line by line."},
                 "path": _FOLDER,
                 "glob": {"type": "string", "description": f"Only these files, {_GLOB}."},
-                "ignoreCase": {"type": "boolean", "description": "Whether A and a are the same."},
+                "ignoreCase": {"type": "boolean", "description": "Whether upper and lower case are treated alike."},
             },
             "required": ["pattern"],
         },
@@ -252,7 +252,7 @@ def _describe_rest(stopped: str, more: str, narrow: str) -> list[str]:
     if stopped == "time":
         return [f"(Stopped because it took too long; narrow it with {narrow}.)"]
     if stopped == "stalled":
-        return ["(Stopped because a file cannot be read, such as a pipe with the name of an ignore file.)"]
+        return ["(Stopped because a file cannot be read, for example a pipe with the name of an ignore file.)"]
     if stopped == "limits":
         return [f"(Stopped because it needed too much memory or time; narrow it with {narrow}.)"]
     if stopped:

@@ -8,7 +8,7 @@ from moot.domain.text import clean, defuse
 
 MOST_FIELDS = 8
 MOST_OPTIONS = 24
-_DECLINE = Option(label="Decline", description="Give the server nothing.")
+_DECLINE = Option(label="Decline", description="Do not answer the server.")
 _NEVER = "Never give a server a password or a key this way."
 
 Answers = dict[str, Any]
@@ -26,7 +26,7 @@ async def fill_form(ask: AskHuman, *, server: str, message: str, schema: dict[st
         await _confirm(ask, text, server=server, accept="Accept")
         return {}
     if len(fields) > MOST_FIELDS:
-        raise Declined(f"it asked for more than {MOST_FIELDS} things")
+        raise Declined(f"it asked for more than {MOST_FIELDS} values")
     answers: Answers = {}
     for name, described in fields.items():
         field = described if isinstance(described, dict) else {}
@@ -73,7 +73,7 @@ def _parse_value(answer: str, field: dict[str, Any]) -> Any:
     kind = field.get("type", "string")
     choices = field.get("enum")
     if isinstance(choices, list) and answer not in map(str, choices):
-        raise Declined("the answer is none of the choices")
+        raise Declined("the answer is not one of the choices")
     try:
         if kind == "boolean":
             return {"yes": True, "true": True, "no": False, "false": False}[answer.casefold()]

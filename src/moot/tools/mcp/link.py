@@ -154,7 +154,7 @@ def _import_sdk() -> tuple[Any, Any]:
         from mcp_types import Implementation  # noqa: PLC0415
     except ImportError as error:
         raise Unavailable(
-            "MCP servers need a part that is not installed", fix="Run: pip install 'moot[mcp]'"
+            "MCP servers need an optional package that is not installed", fix="Run: pip install 'moot[mcp]'"
         ).mark_untainted() from error
     # Data from servers must not be logged, nor URLs, which may contain secrets.
     for name in ("mcp", "client", "httpx2", "httpcore2"):

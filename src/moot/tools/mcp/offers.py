@@ -64,7 +64,7 @@ def inspect_tools(
     room = TEXT_BYTES
     for number, tool in enumerate(listed):
         name = make_model_name(config.name, tool.name)
-        reason = "it is one tool too many" if number >= MOST_TOOLS else _find_flaw(tool)
+        reason = "the server has too many tools" if number >= MOST_TOOLS else _find_flaw(tool)
         if not reason and name in taken:
             reason = "another tool of this server has the same name"
         taken.add(name)

@@ -24,7 +24,7 @@ def to_tool_result(result: Any, redact: Callable[[str], str]) -> ToolResult:
     if not pieces and result.structured_content is not None:
         said = redact(clean(json.dumps(result.structured_content, ensure_ascii=False)))
         pieces.append(said[:MOST_CHARACTERS])
-    return ToolResult(content="\n".join(pieces) or "(it gave nothing back)", is_error=bool(result.is_error))
+    return ToolResult(content="\n".join(pieces) or "(the result is empty)", is_error=bool(result.is_error))
 
 
 def _render_block(block: Any) -> str:
@@ -36,4 +36,4 @@ def _render_block(block: Any) -> str:
     if block.type == "resource_link":
         return f"[a link: {str(block.uri)[:500]}]"
     kind = str(getattr(block, "mime_type", "") or "of an unknown kind")[:80]
-    return f"[{str(block.type)[:40]}, {kind}: left out, only text is taken]"
+    return f"[{str(block.type)[:40]}, {kind}: left out: only text is supported]"

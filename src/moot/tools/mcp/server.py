@@ -35,7 +35,7 @@ _CLOSE_SECONDS = 5.0
 _CANCEL_SECONDS = 1.0
 # In one call: more would only fill somebody's inbox.
 _MOST_QUESTIONS = 16
-_LATER = "Try again later, or do without it."
+_LATER = "Try again later, or continue without it."
 _IN_THE_BOX = (
     " (It runs in the sandbox: `readable` and `cwd` give it folders, `network = true` the network, and"
     ' `sandbox = "off"` runs it without.)'
@@ -91,7 +91,7 @@ class McpServer:
         self._failures = 0
         self._not_before = 0.0
         self._is_removed = False
-        self._problem = "" if config.enabled else "it is switched off"
+        self._problem = "" if config.enabled else "it is disabled"
         self._said = ""
         self._secrets: list[str] = []
 
@@ -132,7 +132,7 @@ class McpServer:
         offers = {one.offer.digest: one.offer for one in self._known.values() if one.offer.digest}
         if gone := [digest for digest in digests if digest not in offers]:
             raise Conflict(
-                f"{len(gone)} of the texts that were shown are not what the MCP server {self.config.name} says now",
+                f"{len(gone)} of the texts that were shown are no longer those of the MCP server {self.config.name}",
                 fix=f"Read them again with `moot mcp test {self.config.name}`.",
             )
         decided = [offers[digest] for digest in dict.fromkeys(digests)]
@@ -197,7 +197,7 @@ class McpServer:
             raise Unavailable(f"the MCP server {self.config.name} no longer offers this tool").mark_untainted()
         if one.offer.state is not OfferState.READY:
             raise Forbidden(
-                f"this tool is switched off: {one.offer.reason}",
+                f"this tool is disabled: {one.offer.reason}",
                 fix=f"The owner can read what it says and approve it with `moot mcp approve {self.config.name}`.",
             ).mark_untainted()
 
@@ -208,7 +208,7 @@ class McpServer:
             return ToolResult(content=self._needs.redact(str(error))[:2000], is_error=True)
         link.drop()
         raise ConnectionLost(
-            f"the MCP server {self.config.name} broke off while it was at work; whether it did anything is not known",
+            f"the MCP server {self.config.name} disconnected during the call; whether it had an effect is not known",
             fix=_LATER,
         ) from error
 
@@ -220,14 +220,16 @@ class McpServer:
     async def _ensure_connected(self) -> McpConnection:
         self._require_configured()
         if not self.config.enabled:
-            raise self._unavailable_error("is switched off").mark_untainted()
+            raise self._unavailable_error("is disabled").mark_untainted()
         async with self._connecting:
             self._require_configured()
             if self._link is not None and self._link.alive:
                 return self._link
             wait = self._not_before - self._needs.clock.monotonic()
             if wait > 0:
-                raise self._unavailable_error(f"is not there; it is tried again in {wait:.0f} seconds").mark_untainted()
+                raise self._unavailable_error(
+                    f"is not available; the next attempt is in {wait:.0f} seconds"
+                ).mark_untainted()
             return await self._connect()
 
     def _require_configured(self) -> None:
@@ -323,7 +325,7 @@ class McpServer:
                 listed = await link.tools()
         except Exception as error:
             link.drop()
-            raise self._unavailable_error("did not say what tools it has") from error
+            raise self._unavailable_error("did not list its tools") from error
         decisions = await self._needs.decisions.decisions(self.config.name)
         # A server without a network cannot send data out.
         config = replace(self.config, egress=False) if self.is_boxed and not self.config.network else self.config

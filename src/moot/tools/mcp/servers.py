@@ -127,7 +127,7 @@ class McpServers:
     def _find_server(self, name: str) -> McpServer:
         server = self._servers.get(name)
         if server is None:
-            raise NotFound(f"there is no MCP server {name!r}", fix="`moot mcp list` shows those there are.")
+            raise NotFound(f"there is no MCP server {name!r}", fix="`moot mcp list` lists them.")
         return server
 
 

@@ -136,9 +136,7 @@ class FunctionTool:
         try:
             values = msgspec.structs.asdict(msgspec.convert(arguments, self._arguments))
         except msgspec.ValidationError as error:
-            raise BadRequest(
-                f"the arguments of {self.spec.name} are not as they should be: {error}"
-            ).mark_untainted() from None
+            raise BadRequest(f"the arguments of {self.spec.name} are not valid: {error}").mark_untainted() from None
         if self._context:
             values[self._context] = context
         if self._is_async:
@@ -156,7 +154,7 @@ class FunctionTool:
         """Run in a separate thread, not a pool: a slow function would delay others and block the daemon's exit."""
         if self._threads >= MOST_THREADS:
             raise Busy(
-                f"{MOST_THREADS} calls of {self.spec.name} still go on", fix="Wait until some have ended."
+                f"{MOST_THREADS} calls of {self.spec.name} are still running", fix="Wait until some have ended."
             ).mark_untainted()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
@@ -209,7 +207,7 @@ def _watch_stalls(work: Coroutine[Any, Any, Any], name: str) -> Generator[Any, A
             took = time.monotonic() - started
             if took > STALL_SECONDS:
                 logger.warning(
-                    "tool %s stopped the whole daemon for %.1f seconds; write it with `def`, or await what is slow",
+                    "tool %s blocked the daemon for %.1f seconds; declare it with `def`, or await slow operations",
                     name,
                     took,
                 )
@@ -231,7 +229,9 @@ class _Signature:
         self.context = ""
         self.doc = docstring.parse_docstring(function.__doc__ or "")
         if not self.doc.description:
-            raise _bad_tool(function, "it has no docstring; its first paragraph is what a model is told of the tool")
+            raise _bad_tool(
+                function, "it has no docstring; its first paragraph is the description of the tool for the model"
+            )
         self._types = self._hints()
         self.arguments = self._struct()
 
@@ -240,7 +240,9 @@ class _Signature:
             (root,), parts = msgspec.json.schema_components([self.arguments], ref_template=_REFERENCE + "{name}")
             whole = _inline_schema(root, parts, ())
         except RecursionError:
-            raise _bad_tool(self._function, "a parameter's type contains itself, which a schema cannot say") from None
+            raise _bad_tool(
+                self._function, "a parameter's type contains itself, which a schema cannot describe"
+            ) from None
         properties: dict[str, Any] = whole.get("properties", {})
         for name, text in self.doc.parameters.items():
             if name not in properties and name != self.context:

@@ -105,7 +105,7 @@ class Plugins:
         if name in self._taken:
             return f"the name {name!r} belongs to a built-in tool; choose another"
         if name.startswith(_RESERVED):
-            return f"names that begin with {' or '.join(_RESERVED)} are given by Moot; choose another"
+            return f"names that begin with {' or '.join(_RESERVED)} are reserved for Moot; choose another"
         if name in kept:
             return f"there is already a tool {name!r}, at {kept[name].path}:{kept[name].place}"
         return ""
@@ -267,7 +267,7 @@ def _run_bounded(work: Callable[[], Any], *, path: str) -> Any:
         thread.start()
         thread.join(LOAD_SECONDS)
     if thread.is_alive():
-        raise _BrokenPlugin(f"loading it took longer than {LOAD_SECONDS:g} seconds and was given up")
+        raise _BrokenPlugin(f"loading it took longer than {LOAD_SECONDS:g} seconds and was stopped")
     if failure:
         raise _explain_error(failure[0], path) from failure[0]
     return result[0]

@@ -12,37 +12,14 @@ from contextlib import ExitStack, suppress
 
 from msgspec import Struct
 
+from moot.tools.files.mount_table import Region, find_mount_id, find_regions, read_mounts
 from moot.tools.files.off_limits import Identity, file_identity
 from moot.tools.files.project_folder import is_beneath
-from moot.tools.sandbox.mounts import LinkRefused, Mounts, mount_id, unescape_field
+from moot.tools.sandbox.mounts import LinkRefused, Mounts
 
 _MOST_OWN = 2_000
 _MOST_ENTRIES = 10_000
 _DEEPEST_OWN = 2
-
-
-class Mounted(Struct, frozen=True):
-    """A mount: its id, its mount point, and the part of a file system that is mounted there."""
-
-    number: int
-    place: str
-    device: str
-    root: str
-
-
-class Region(Struct, frozen=True):
-    """A part of a file system, identified by its path within it, independent of where it is mounted."""
-
-    device: str
-    path: str
-
-    def find_mount_point(self, mount: Mounted) -> str:
-        """Return the path at which the mount shows this part or something in it; empty if it does not."""
-        if mount.device != self.device:
-            return ""
-        if is_beneath(self.path, mount.root):
-            return os.path.normpath(os.path.join(mount.place, os.path.relpath(self.path, mount.root)))
-        return mount.place if is_beneath(mount.root, self.path) else ""
 
 
 class Regions(Struct, frozen=True, kw_only=True):
@@ -52,29 +29,11 @@ class Regions(Struct, frozen=True, kw_only=True):
     spared: Sequence[Region] = ()
 
 
-def read_mounts(pid: int | str = "self") -> list[Mounted]:
-    found = []
-    with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
-        for line in table:
-            number, _, device, root, place, _ = line.split(" ", 5)
-            found.append(Mounted(int(number), unescape_field(place), device, unescape_field(root)))
-    return found
-
-
-def find_regions(paths: Iterable[str], mounts: Sequence[Mounted], *, spared: str = "") -> list[Region]:
-    """Return the regions of the paths and of what is mounted in them, except in `spared`. They need not exist yet."""
-    by_number = {mount.number: mount for mount in mounts}
-    regions: list[Region] = []
-    for path in dict.fromkeys(map(os.path.realpath, paths)):
-        mount = by_number.get(_find_mount_number(path))
-        if mount is not None and is_beneath(path, mount.place):
-            inner = os.path.relpath(path, mount.place)
-            regions.append(Region(mount.device, os.path.normpath(os.path.join(mount.root, inner))))
-        within = (each for each in mounts if each.place != path and is_beneath(each.place, path))
-        regions += [
-            Region(each.device, each.root) for each in within if not spared or not is_beneath(each.place, spared)
-        ]
-    return list(dict.fromkeys(regions))
+def list_regions(paths: Iterable[str], *, spared: str) -> Regions:
+    """Return the regions of the paths, and of the part of them that is spared."""
+    mounts = read_mounts()
+    own = find_regions(paths, mounts, spared=spared)
+    return Regions(own=own, spared=find_regions([spared], mounts) if spared else [])
 
 
 def find_other_places(paths: Sequence[str], *, spared: str = "") -> list[str]:
@@ -105,7 +64,7 @@ def find_exposed(pid: int, regions: Regions, *, allowed: Sequence[str]) -> str:
                     continue
                 # Something may lie over it, or over a folder on the way.
                 with suppress(OSError, LinkRefused):
-                    if mount_id(look.open_in(root, place)) == mount.number:
+                    if find_mount_id(look.open_in(root, place)) == mount.number:
                         return place
     return ""
 
@@ -161,19 +120,3 @@ def _is_inside(path: str, folder: str) -> bool:
 
 def _is_within(path: str, folders: Iterable[str]) -> bool:
     return any(is_beneath(path, folder) for folder in folders)
-
-
-def _find_mount_number(path: str) -> int:
-    """Return the id of the mount that contains a path, which need not exist."""
-    while True:
-        try:
-            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        except OSError:
-            if path == "/":
-                return -1
-            path = os.path.dirname(path)
-            continue
-        try:
-            return mount_id(descriptor)
-        finally:
-            os.close(descriptor)

@@ -21,8 +21,8 @@ _OUT_OF_REACH = re.compile(
 _SILENT = (("curl", (6, 7)), ("wget", (4,)))
 _HERE = re.compile(r"localhost|\b127\.|\[?::1\b|0\.0\.0\.0")
 _NO_NETWORK = (
-    "(Commands have no network here, so nothing outside the sandbox answers; trying again does not help. "
-    "web_fetch and web_search read pages where you have them. The person can give commands a network with "
+    "(Commands have no network here, so nothing outside the sandbox can be reached; a retry does not help. "
+    "web_fetch and web_search read pages where you have them. The person can give commands network access with "
     "`network = true` under [sandbox] in config.toml.)"
 )
 
@@ -61,9 +61,9 @@ class HeldBack(Struct, frozen=True, kw_only=True):
             return ""
         named = ", ".join(found[:_MOST_NAMES]) + (" and more" if len(found) > _MOST_NAMES else "")
         return (
-            f"(The sandbox keeps commands from changing {named}: git obeys what stands there, and would run it later, "
-            "outside the sandbox. A setting for one command can be given with `git -c name=value …`; anything else the "
-            "person has to do themselves, so tell them which command.)"
+            f"(The sandbox keeps commands from changing {named}: git reads it, and would later run commands from it "
+            "outside the sandbox. A setting for one command can be given with `git -c name=value …`; for anything else "
+            "tell the person which command to run.)"
         )
 
     def _find_name(self, line: str) -> str:

@@ -6,6 +6,7 @@ import stat
 from contextlib import ExitStack
 
 from moot.domain.errors import Forbidden
+from moot.tools.files.mount_table import find_mount_id, read_mounts
 from moot.tools.files.off_limits import Identity, file_identity
 
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -64,7 +65,7 @@ class LinkRefused(Forbidden):
     """A component of the path is a link, and links are not followed here."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name} is a link, and a command is not started over one", fix="Remove the link.")
+        super().__init__(f"{name} is a symbolic link, which commands may not use", fix="Remove the link.")
 
 
 def is_folder(descriptor: int) -> bool:
@@ -79,27 +80,14 @@ def is_absent(error: OSError) -> bool:
 def are_mounted(pid: int, nested: dict[str, Identity | None]) -> bool:
     """Whether the process has its own mount at each of these places, and of the intended file."""
     mounted: dict[str, set[int]] = {}
-    with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
-        for line in table:
-            number, _, _, _, place, _ = line.split(" ", 5)
-            mounted.setdefault(unescape_field(place), set()).add(int(number))
+    for mount in read_mounts(pid):
+        mounted.setdefault(mount.place, set()).add(mount.number)
     with ExitStack() as stack:
         look = Mounts(stack)
         root = look.keep(os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
         for place, wanted in nested.items():
             there = look.open_in(root, place)
-            if mount_id(there) not in mounted.get(place, ()) or wanted not in (None, file_identity(os.fstat(there))):
+            is_wanted = wanted in (None, file_identity(os.fstat(there)))
+            if find_mount_id(there) not in mounted.get(place, ()) or not is_wanted:
                 return False
     return True
-
-
-def mount_id(descriptor: int) -> int:
-    """Return the id of the mount that contains an open file."""
-    with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as facts:
-        return next(int(line.split()[1]) for line in facts if line.startswith("mnt_id:"))
-
-
-def unescape_field(field: str) -> str:
-    """Decode a path of the mount table, where blanks, tabs, line ends and backslashes are octal escapes."""
-    first, *others = field.split("\\")
-    return first + "".join(chr(int(part[:3], 8)) + part[3:] for part in others)

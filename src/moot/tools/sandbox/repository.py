@@ -56,7 +56,7 @@ class Repository:
             return
         except LinkRefused as error:
             raise Forbidden(
-                f"{self._path}/{GIT} is a link, and what lies at its end cannot be kept from commands",
+                f"{self._path}/{GIT} is a link, and commands cannot be kept from its target",
                 fix="Put the repository itself there, or work in another folder.",
             ) from error
         kind = os.fstat(git).st_mode
@@ -108,7 +108,7 @@ class Repository:
         except OSError as error:
             if is_absent(error):
                 raise Forbidden(
-                    f"the repository of {self._path} is to be in {target}, and is not", fix=f"Fix {self._path}/.git."
+                    f"the repository of {self._path} should be in {target}, but is not", fix=f"Fix {self._path}/.git."
                 ) from error
             raise
         if is_folder(folder):

@@ -17,7 +17,7 @@ from moot.domain.config import SandboxConfig
 from moot.domain.errors import Conflict, Forbidden, Unavailable
 from moot.domain.sandbox import SandboxReport
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
-from moot.tools.sandbox.aliases import Regions, find_regions, read_mounts
+from moot.tools.sandbox.aliases import Regions, list_regions
 from moot.tools.sandbox.author import GitAuthor
 from moot.tools.sandbox.cleanup import Cleanup, LeftBehind
 from moot.tools.sandbox.environment import PATH, build_environment
@@ -35,7 +35,7 @@ _FIX = (
     "Install bubblewrap (pip install 'moot[exec]', or your system's package), allow user namespaces, "
     'or set mode = "none" under [sandbox] to run commands without one.'
 )
-_AGAIN = "Try again: something may be changing that folder. If it stays so, `moot doctor` tries the sandbox itself."
+_AGAIN = "Try again: something may be changing that folder. If it happens again, `moot doctor` checks the sandbox."
 
 
 class NotStarted(Unavailable):
@@ -158,7 +158,7 @@ class Sandbox:
             return self._plan(command, report, control, stack)
         except OSError as error:
             raise Conflict(
-                f"the working directory {command.cwd} cannot be held as it is: {error.strerror}",
+                f"the working directory {command.cwd} cannot be opened: {error.strerror}",
                 fix="Try again; something may be changing it, or it may not be yours to read.",
             ) from error
 
@@ -237,10 +237,8 @@ class Sandbox:
 
     def _find_regions(self) -> Regions:
         """Return the regions of Moot's own files, and of the working directories among them."""
-        mounted = read_mounts()
         rooms = os.path.realpath(self._workspaces) if self._workspaces is not None else ""
-        own = find_regions(map(str, self._protected), mounted, spared=rooms)
-        return Regions(own=own, spared=find_regions([rooms], mounted) if rooms else [])
+        return list_regions(map(str, self._protected), spared=rooms)
 
     def _process_limits(self) -> dict[str, int]:
         """Return the limits that apply to each process on its own."""

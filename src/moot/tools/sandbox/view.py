@@ -101,7 +101,7 @@ def _refuse_own(path: str, protected: Sequence[Path], workspaces: Path | None) -
 
 def _refuse_private(path: str) -> None:
     if any(is_beneath(path, place) for place in _find_private()):
-        raise Forbidden(f"{path} holds what is yours alone", fix="Work in another folder.")
+        raise Forbidden(f"{path} contains private files", fix="Work in another folder.")
 
 
 def find_own_places(protected: Sequence[Path], workspaces: Path | None) -> list[Path]:

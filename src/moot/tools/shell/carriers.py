@@ -51,9 +51,9 @@ def _make(arguments: Sequence[str]) -> Iterator[Carried]:
     for index, word in enumerate(arguments):
         name, sets, value = word.partition("=")
         if word.startswith(("--eval", "-E")) or _MAKE_RUNS.search(word):
-            yield danger("make runs a text that it is given")
+            yield danger("make runs code that it is given")
         elif name == "SHELL" and sets and value.rpartition("/")[2] not in SHELLS:
-            yield danger("make runs everything with a program of another's choosing")
+            yield danger("make runs everything with another shell")
         elif name in ("--file", "--makefile") and sets or re.match(r"-\w*f$", word) or name in ("--file", "--makefile"):
             file = value or (arguments[index + 1] if index + 1 < len(arguments) else "")
             yield from _makefile(file)
@@ -63,7 +63,7 @@ def _make(arguments: Sequence[str]) -> Iterator[Carried]:
 
 def _makefile(file: str) -> Iterator[Carried]:
     if paths.is_input_device(file):
-        yield danger("make runs a text that comes in from elsewhere")
+        yield danger("make runs code from its input")
     elif UNKNOWN in file:
         yield doubt("make runs a file that is known only when it runs")
 
@@ -72,7 +72,7 @@ def _tmux(arguments: Sequence[str]) -> Iterator[Carried]:
     verb, *rest = _from_operand(arguments, _TMUX_TAKES) or [""]
     if not verb or _TMUX_LOOKS.fullmatch(verb):
         return
-    yield doubt("it goes on in a terminal that outlives the command")
+    yield doubt("it continues in a terminal after the command has ended")
     if inner := _from_operand(rest, _TMUX_TAKES):
         yield " ".join(inner)
 
@@ -80,7 +80,7 @@ def _tmux(arguments: Sequence[str]) -> Iterator[Carried]:
 def _screen(arguments: Sequence[str]) -> Iterator[Carried]:
     if not arguments or _SCREEN_LOOKS & set(arguments) and "-X" not in arguments:
         return
-    yield doubt("it goes on in a terminal that outlives the command")
+    yield doubt("it continues in a terminal after the command has ended")
     # Short options can be combined; the one with a value comes last.
     apart = ["-S" if re.fullmatch(r"-\w+S", word) else word for word in arguments]
     if inner := _from_operand(apart, _SCREEN_TAKES):
@@ -89,7 +89,7 @@ def _screen(arguments: Sequence[str]) -> Iterator[Carried]:
 
 def _daemon(arguments: Sequence[str]) -> Iterator[Carried]:
     if program := option_value(arguments, "-x", "--exec", "-a", "--startas"):
-        yield doubt("it goes on after the command")
+        yield doubt("it continues after the command has ended")
         words = list(arguments)
         yield [program, *(words[words.index("--") + 1 :] if "--" in words else ())]
 
@@ -117,9 +117,9 @@ def _packages(arguments: Sequence[str]) -> Iterator[Carried]:
     if words[:2] == ["config", "set"] and any(
         re.search(r"registry|proxy|script-shell|shell|editor|viewer|onload-script", w) for w in words
     ):
-        yield doubt("it changes what npm runs from now on")
+        yield doubt("it changes permanently what npm runs")
     if words[:2] == ["pkg", "set"] and any("scripts" in word for word in words):
-        yield doubt("it changes what npm runs from now on")
+        yield doubt("it changes permanently what npm runs")
 
 
 def _fd(arguments: Sequence[str]) -> Iterator[Carried]:
@@ -130,7 +130,7 @@ def _fd(arguments: Sequence[str]) -> Iterator[Carried]:
             yield given if given != inner else [*inner, UNKNOWN]
             wide = any(paths.is_root_like(word) or paths.is_system(word) for word in operands(arguments))
             if wide and inner[:1] and inner[0] in ("rm", "shred", "unlink", "truncate", "mv"):
-                yield danger("does away with what it finds in the system or the whole home")
+                yield danger("deletes what it finds in system folders or the home folder")
 
 
 def _fzf(arguments: Sequence[str]) -> Iterator[Carried]:
@@ -148,9 +148,9 @@ def _go(arguments: Sequence[str]) -> Iterator[Carried]:
     if any(re.match(r"-{1,2}(toolexec|exec)\b", word) for word in arguments):
         yield danger("go starts another program for what it builds")
     if arguments[:2] == ["env", "-w"]:
-        yield doubt("it changes what go runs, and where it fetches from, from now on")
+        yield doubt("it changes permanently what go runs and where it downloads from")
     if arguments[:1] == ["run"] and any("@" in word or "://" in word for word in arguments[1:]):
-        yield doubt("go fetches a program and runs it")
+        yield doubt("go downloads a program and runs it")
 
 
 def _builder(arguments: Sequence[str]) -> Iterator[Carried]:
@@ -158,10 +158,10 @@ def _builder(arguments: Sequence[str]) -> Iterator[Carried]:
     for option in ("-E", "--command", "-e", "--execute", "--shell"):
         if option in arguments:
             inner = list(arguments[list(arguments).index(option) + 1 :])
-            yield doubt("it runs a text or a program that it is given")
+            yield doubt("it runs code or a program that it is given")
             yield inner[1:] if inner[:1] in (["env"], ["time"]) else inner
     if paths.is_input_device(option_value(arguments, "-f", "--justfile", "-P")):
-        yield danger("it runs a text that comes in from elsewhere")
+        yield danger("it runs code from its input")
 
 
 def _unread_languages(arguments: Sequence[str]) -> Iterator[Carried]:
@@ -169,7 +169,7 @@ def _unread_languages(arguments: Sequence[str]) -> Iterator[Carried]:
     for index, word in enumerate(arguments):
         if re.fullmatch(r"-{1,2}(e|E|eval|exec|execute|x|r|run|c|print|p|load-and-eval)", word):
             code = arguments[index + 1] if index + 1 < len(arguments) else ""
-            yield doubt("it runs a text in a language that is not judged")
+            yield doubt("it runs code in a language that cannot be checked")
             yield from (
                 inner for part in re.findall(r"'([^']*)'|\"([^\"]*)\"", code) for inner in part if " " in inner.strip()
             )

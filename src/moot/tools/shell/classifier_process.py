@@ -11,7 +11,7 @@ from moot.domain.shell import Level, Verdict
 
 _WALL_SECONDS = 10.0
 _ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
-_TOO_LONG = Verdict(Level.DANGEROUS, "it takes too long to be judged")
+_TOO_LONG = Verdict(Level.DANGEROUS, "it takes too long to be checked")
 
 
 def judge_in_process(command: str) -> Verdict:

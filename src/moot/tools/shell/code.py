@@ -54,7 +54,7 @@ _REMOVES = re.compile(
 _OWN_CODE = re.compile(
     r"\b(import|from)\s+(\w+\s*,\s*)*moot\b|(import_module|run_module|run_path|find_spec)\(\s*['\"][^'\"]*\bmoot\b"
 )
-_OWN_OWNER = "would let Moot be its own owner"
+_OWN_OWNER = "would let Moot approve its own calls"
 _FORK = re.compile(r"\bfork\b")
 _FORKS = ((re.compile(r"while|for|loop|until"), _FORK), (_FORK, re.compile(r"\b(while|for)\b")))
 _HOME = re.compile(r"expanduser|HOME|homedir|Path\.home|Dir\.home|USERPROFILE|userInfo\(")
@@ -122,9 +122,9 @@ def list_carried(name: str, arguments: list[str]) -> Iterator[Carried]:
             given = arguments[arguments.index(code) + 1 :] if code in arguments else []
             yield substitute_words(code, given)
         elif name == "pwsh" and any(re.match(r"-e", word, re.IGNORECASE) for word in arguments):
-            yield danger("pwsh runs a text that is hidden")
+            yield danger("pwsh runs encoded code")
         elif any(re.fullmatch(r"-[a-z]*p[a-z]*", word) for word in arguments):
-            yield danger(f"{name} keeps another's rights")
+            yield danger(f"{name} keeps another user's rights")
     elif name in INTERPRETERS:
         yield from _interpreter_code(name, arguments)
     elif name in LANGUAGES:
@@ -138,7 +138,7 @@ def _interpreter_code(name: str, arguments: list[str]) -> Iterator[Carried]:
     if code is not None:
         yield from judge_foreign_code(name, code)
     elif name == "deno" and any("://" in word for word in operands(arguments)[1:2]):
-        yield danger("deno runs what it fetches")
+        yield danger("deno runs what it downloads")
     elif any(word.rpartition("/")[2] == "moot" for word in operands(arguments)[:1]):
         yield danger(_OWN_OWNER)
 
@@ -146,7 +146,7 @@ def _interpreter_code(name: str, arguments: list[str]) -> Iterator[Carried]:
 def judge_foreign_code(name: str, code: str) -> Iterator[Carried]:
     """Judge code in another language by searching it for dangerous operations, without parsing it."""
     if UNKNOWN in code and code.strip(UNKNOWN + " ") == "":
-        yield danger(f"{name} runs a text that is known only when it runs")
+        yield danger(f"{name} runs code that is known only when it runs")
     elif UNKNOWN in code:
         yield doubt(f"a part of the {name} code is known only when it runs")
     if _OWN_CODE.search(code):
@@ -156,7 +156,7 @@ def judge_foreign_code(name: str, code: str) -> Iterator[Carried]:
     if name == "tclsh" and re.search(r"\bexec\b", code):
         yield danger("the Tcl code runs other programs")
     if any(follows(code, *pair) for pair in _FORKS):
-        yield danger(f"the {name} code starts itself again and again")
+        yield danger(f"the {name} code starts itself repeatedly")
     yield from judge_code(code)
     yield from _reaches_for(name, code)
     yield from _effects(name, code)
@@ -164,17 +164,17 @@ def judge_foreign_code(name: str, code: str) -> Iterator[Carried]:
 
 def _reaches_for(name: str, code: str) -> Iterator[Verdict]:
     if _RIGHTS.search(code):
-        yield danger(f"the {name} code takes another's rights")
+        yield danger(f"the {name} code runs with another user's rights")
     if name == "php" and re.search(r"\$\w+\s*\(", code):
         yield doubt("the php code calls what a variable names")
     if _ENDS_ALL.search(code):
-        yield danger(f"the {name} code ends everything it may end")
+        yield danger(f"the {name} code ends all processes it can")
 
 
 def _effects(name: str, code: str) -> Iterator[Carried]:
     literals = list_quoted(code)
     if literals is None:
-        yield danger(f"the {name} code is too tangled to be judged")
+        yield danger(f"the {name} code is too complex to be checked")
         return
     literals += list_shell_quoted(code)
     lines = re.split(r"[;\n]", code)
@@ -184,7 +184,7 @@ def _effects(name: str, code: str) -> Iterator[Carried]:
     # The bar of an opened program is not a part of the program.
     literals = [literal.strip("| -") if opened else literal for literal in literals]
     if _CONNECTS.search(code) and (runs or "dup2" in code or "exec" in code or "pty" in code):
-        yield danger(f"the {name} code hands a shell to another machine")
+        yield danger(f"the {name} code gives another machine a shell")
     elif _CONNECTS.search(code):
         yield doubt(f"the {name} code opens a connection")
     if runs:
@@ -194,7 +194,7 @@ def _effects(name: str, code: str) -> Iterator[Carried]:
             yield " ".join(literals)
     yield from _judge_paths(name, code, literals)
     if _REMOVES.search(code) and _HOME.search(code):
-        yield danger(f"the {name} code removes the home")
+        yield danger(f"the {name} code deletes the home folder")
 
 
 def _judge_paths(name: str, code: str, literals: list[str]) -> Iterator[Verdict]:
@@ -219,17 +219,17 @@ def _awk(arguments: list[str]) -> Iterator[Carried]:
         if UNKNOWN in word:
             yield doubt("a part of the awk code is known only when it runs")
         if word.count('\\"') > _MOST_ESCAPED:
-            yield danger("the awk code is too tangled to be judged")
+            yield danger("the awk code is too complex to be checked")
             continue
         for groups in _AWK_RUNS.findall(word):
             run = next((group for group in (*groups[:1], *groups[2:]) if group), "") + (UNKNOWN if groups[1] else "")
-            yield danger("awk feeds a shell") if groups[3] and _awaits_script(run) else run
+            yield danger("awk passes commands to a shell") if groups[3] and _awaits_script(run) else run
         for target in re.findall(r'>\s*"([^"]+)"', word):
             yield ["touch", target]
         if re.search(r"(?m)^\s*@(load|include)\b", word):
-            yield doubt("awk loads code from elsewhere")
+            yield doubt("awk loads code from other files")
         if re.search(r"system\s*\(\s*[^\"\s]", word) or re.search(r"\$\d+\s*\|\s*getline", word):
-            yield danger("awk runs a text that is known only when it runs")
+            yield danger("awk runs code that is known only when it runs")
 
 
 def _awaits_script(command: str) -> bool:
@@ -339,7 +339,7 @@ def _container(arguments: list[str]) -> Iterator[Carried]:
 def _source(arguments: list[str]) -> Iterator[Carried]:
     for word in operands(arguments)[:1] or arguments[:1]:
         if paths.is_network_device(word) or paths.is_input_device(word):
-            yield danger("runs what comes in from elsewhere")
+            yield danger("runs what it reads from its input")
         elif word == UNKNOWN:
             yield doubt("runs a file that is known only when it runs")
 

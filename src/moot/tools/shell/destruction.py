@@ -39,7 +39,7 @@ def count_deletions(verdicts: list[Verdict]) -> list[Verdict]:
 def _delete(arguments: Words) -> Iterator[str]:
     named = operands(arguments)
     if _has(arguments, "rRd", "--recursive", "--dir"):
-        yield "deletes folders with all that is in them"
+        yield "deletes folders with everything in them"
     elif len(named) > 1 or not all(map(is_plain, named)):
         yield "deletes several files"
     elif named:

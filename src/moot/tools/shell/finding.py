@@ -22,13 +22,13 @@ def judge_find(arguments: list[str]) -> Iterator[Carried]:
     starts = _starts(arguments)
     wide = any(paths.is_root_like(start) or paths.is_system(start) for start in starts)
     if "-delete" in arguments and wide:
-        yield danger("removes what it finds in the system or the whole home")
+        yield danger("deletes what it finds in system folders or the home folder")
     elif "-delete" in arguments and len(arguments) <= len(starts) + 1:
         yield doubt("removes everything it finds")
     if wide and any(_KEYS.search(name) for name in _names(arguments)):
-        yield doubt("looks for keys in the system or the whole home")
+        yield doubt("searches for keys in system folders or the home folder")
     if len(starts) * sum(word in _FIND_RUNS for word in arguments) > _MOST:
-        yield danger("it is too tangled to be judged")
+        yield danger("it is too complex to be checked")
         return
     yield from _judge_actions(starts, arguments, wide=wide)
 
@@ -46,7 +46,7 @@ def _judge_actions(starts: list[str], arguments: list[str], *, wide: bool) -> It
 def _on_each(starts: list[str], inner: list[str], *, wide: bool) -> Iterator[Carried]:
     """Judge what find does with each result."""
     if wide and any(_DOES_AWAY.search(word) for word in inner):
-        yield danger("does away with what it finds in the system or the whole home")
+        yield danger("deletes what it finds in system folders or the home folder")
     for start in starts:
         one = start if wide else f"{start.rstrip('/')}/x"
         yield [part.replace("{}", one) for part in inner]

@@ -136,7 +136,7 @@ class DataFlow:
         verdicts: list[Verdict] = []
         scripts: list[tuple[str, str]] = []
         if len(stages) > _LONGEST_PIPE:
-            return [danger("it is too tangled to be judged")], []
+            return [danger("it is too complex to be checked")], []
         for index, stage in enumerate(stages[1:], start=1):
             before = stages[:index]
             verdicts += _judge_given_words(before, stage)
@@ -154,15 +154,15 @@ class DataFlow:
 def _judge_given_words(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
     """Judge what xargs runs with its input, and commands fed by process substitution."""
     if stage.name == "tee" and any(name in SHELLS for name in stage.made_by):
-        yield danger("feeds a shell through a side door")
+        yield danger("passes commands to a shell indirectly")
     names = [earlier.name for earlier in before]
     looped = "read" in names and any(word.startswith(UNKNOWN) for word in stage.arguments)
     if not looped and not _gathers(stage):
         return
     if stage.name in _REMOVING and any(_wide(earlier) for earlier in before):
-        yield danger("does away with what it finds in the system or the whole home")
+        yield danger("deletes what it finds in system folders or the home folder")
     if stage.name == "kill" and "ps" in names and not {"grep", "awk", "rg"} & set(names):
-        yield danger("ends everything it may end")
+        yield danger("ends all processes it can")
     sources = [earlier for earlier in before if earlier.name != "read"]
     yield from _judge_filled_in((_predict_output(sources[0]) or "") if len(sources) == 1 else "", stage)
 
@@ -173,7 +173,7 @@ def _judge_filled_in(given: str, stage: Stage) -> Iterator[Verdict]:
     for word in words[:_MOST_GIVEN]:
         yield from judge(stage.name, [argument.replace(UNKNOWN, word) for argument in stage.arguments])
     if len(words) > _MOST_GIVEN:
-        yield danger("it is given more than can be judged")
+        yield danger("it is given more input than can be checked")
 
 
 def judge_filled_here(stage: Stage) -> Iterator[Verdict]:
@@ -183,7 +183,7 @@ def judge_filled_here(stage: Stage) -> Iterator[Verdict]:
     if _gathers(stage):
         yield from _judge_filled_in(stage.input, stage)
     if stage.name in FETCHERS and any(paths.is_secret(word) for word in stage.input.split()[:_MOST_GIVEN]):
-        yield danger("sends credentials away")
+        yield danger("sends credentials to another machine")
 
 
 def _gathers(stage: Stage) -> bool:
@@ -234,11 +234,11 @@ def _judge_carried_away(before: list[Stage], stage: Stage) -> Iterator[Verdict]:
         elif earlier.name in _PACKING and any(
             paths.is_root_like(word) or paths.is_secret(word) or paths.is_private(word) for word in earlier.arguments
         ):
-            yield danger("sends everything there is to another machine")
+            yield danger("sends whole folders to another machine")
     if stage.name in ("curl", "wget", "ssh") and any(
         word in ("-T", "@-", "-F", "--upload-file") for word in stage.arguments
     ):
-        yield doubt("sends what it is given to another machine")
+        yield doubt("sends its input to another machine")
 
 
 def _downloads(stage: Stage) -> Iterator[str]:
@@ -269,9 +269,9 @@ def floods(name: str, arguments: list[str], stage: Stage) -> Iterator[Verdict]:
 def ends_all(name: str, stage: Stage) -> Iterator[Verdict]:
     names = [inner.name for inner in stage.told]
     if name == "kill" and "ps" in names and "grep" not in names and "pgrep" not in names:
-        yield danger("ends everything it may end")
+        yield danger("ends all processes it can")
     for inner in stage.told if name == "kill" else ():
         if inner.name in ("pgrep", "pidof") and any(NEEDED.search(word) for word in inner.arguments):
-            yield danger("ends what the machine needs")
+            yield danger("ends processes the system needs")
         if inner.name == "pgrep" and has_option(inner.arguments, "uU") and len(operands(inner.arguments)) < 2:
-            yield danger("ends everything somebody runs")
+            yield danger("ends all processes of a user")

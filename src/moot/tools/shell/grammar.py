@@ -54,20 +54,22 @@ _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u20
 def classify(command: str) -> Verdict:
     """The worst verdict on a command. Blocks for a fraction of a second if it is long."""
     if len(command) > LONGEST:
-        return Verdict(Level.DANGEROUS, "it is too long to be judged")
+        return Verdict(Level.DANGEROUS, "it is too long to be checked")
     return judge_in_process(command) if len(command) > _SHORT else judge(command)
 
 
 def judge(command: str) -> Verdict:
     """The same in this process, however long parsing takes."""
     if _UNSEEN.search(command):
-        return Verdict(Level.DANGEROUS, "it holds characters that are not seen")
+        return Verdict(Level.DANGEROUS, "it contains invisible characters")
     command = hide_references(command)
     try:
         verdicts = count_deletions(_ScriptReader(command, depth=0, outer=None).verdicts())
         return replace(_worst(verdicts), lost_files=collect_lost_files(verdicts))
     except ImportError:
-        return Verdict(Level.DANGEROUS, "there is no parser to judge it with; run: pip install 'moot[exec]'")
+        return Verdict(
+            Level.DANGEROUS, "the parser that checks commands is not installed; run: pip install 'moot[exec]'"
+        )
 
 
 def classify_script(script: str) -> Verdict:
@@ -76,7 +78,7 @@ def classify_script(script: str) -> Verdict:
         return classify(script)
     first, _, rest = script.partition("\n")
     if len(first) > _LONGEST_FIRST_LINE:
-        return Verdict(Level.DANGEROUS, "its first line is too long for the system to take whole")
+        return Verdict(Level.DANGEROUS, "its first line is longer than the system reads")
     # The system takes one name and hands all that follows on as one word.
     words = [*first[2:].strip().split(maxsplit=1), "MOOT_SCRIPT"]
     inner = unwrap(words)
@@ -84,12 +86,12 @@ def classify_script(script: str) -> Verdict:
     if runner in rules.INTERPRETERS:
         texts = list(islice(judge_foreign_code(runner, rest), _MOST_TEXTS + 1))
         if len(texts) > _MOST_TEXTS:
-            return Verdict(Level.DANGEROUS, "it is too tangled to be judged")
+            return Verdict(Level.DANGEROUS, "it is too complex to be checked")
         found = [inner if isinstance(inner, Verdict) else _foreign_verdict(inner) for inner in texts]
     elif runner in rules.SHELLS:
         found = [classify(rest)]
     else:
-        return Verdict(Level.DANGEROUS, f"it is written for {runner[:40]}, which cannot be judged")
+        return Verdict(Level.DANGEROUS, f"it is written for {runner[:40]}, which cannot be checked")
     return _worst([classify(shlex.join(words)), *found])
 
 
@@ -151,11 +153,11 @@ class _ScriptReader:
 
     def verdicts(self) -> list[Verdict]:
         if self._root is None:
-            return [rules.danger("it is too tangled to be judged")]
+            return [rules.danger("it is too complex to be checked")]
         if self._depth > _DEEPEST:
-            return [rules.danger("it is nested too deeply to be judged")]
+            return [rules.danger("it is nested too deeply to be checked")]
         if not self._left.take(self._root):
-            return [rules.danger("it is too tangled to be judged")]
+            return [rules.danger("it is too complex to be checked")]
         if self._root.has_error:
             return [rules.danger("it cannot be read as a shell command")]
         self._variables = Variables(self._root, self._outer)
@@ -202,13 +204,13 @@ class _ScriptReader:
         if not words:
             return
         if len(words) > _MOST_WORDS:
-            self._add_verdicts(rules.danger("it is too long to be judged"))
+            self._add_verdicts(rules.danger("it is too long to be checked"))
         elif "://" in words[0]:
-            self._add_verdicts(rules.danger("it runs what it fetches"))
+            self._add_verdicts(rules.danger("it runs what it downloads"))
         elif UNKNOWN in words[0]:
             self._add_verdicts(rules.danger("what it runs is known only when it runs"))
         elif not _NAME.fullmatch(words[0]) or not words[0].isascii():
-            self._add_verdicts(rules.danger("the name of what it runs is disguised"))
+            self._add_verdicts(rules.danger("the name of the program it runs is disguised"))
         else:
             self._program(_last_part(words[0]), list(words[1:]), stage)
             self._add_verdicts(*self._flow.judge_use(words))
@@ -244,7 +246,7 @@ class _ScriptReader:
             if stage.input is not None:
                 self._run(name, stage.input, stage)
         if any(reads_code(inner.name, inner.arguments) for inner in stage.feeds):
-            self._add_verdicts(rules.danger("feeds a shell through a side door"))
+            self._add_verdicts(rules.danger("passes commands to a shell indirectly"))
         if name == "exec" and stage.fetches:
             self._add_verdicts(rules.danger("reads what was fetched or decoded as its commands"))
 
@@ -253,11 +255,11 @@ class _ScriptReader:
         for words in list_handed(name, arguments):
             if self._would_be_dangerous(self._simple, unwrap(words), stage):
                 command = words[0].replace(UNKNOWN, "command")
-                self._add_verdicts(rules.danger(f"{name[:40]} is handed a dangerous {command}"))
+                self._add_verdicts(rules.danger(f"{name[:40]} is given a dangerous {command}"))
         given = find_commands(stage.input) if stage.input and _reads_on(name, arguments) else []
         for script in [*list_handed_texts(name, arguments), *given]:
             if self._would_be_dangerous(self._script, script):
-                self._add_verdicts(rules.doubt(f"{name[:40]} is handed a dangerous command as a text"))
+                self._add_verdicts(rules.doubt(f"{name[:40]} is given text with a dangerous command"))
 
     def _would_be_dangerous(self, judge: Callable[..., None], *what: Any) -> bool:
         """Whether it would be dangerous, without recording a verdict."""
@@ -299,13 +301,13 @@ class _ScriptReader:
         if not script.strip():
             return
         if script.strip() == UNKNOWN:
-            self._add_verdicts(rules.danger("it runs a text that is known only when it runs"))
+            self._add_verdicts(rules.danger("it runs code that is known only when it runs"))
             return
         if UNKNOWN in script:
-            self._add_verdicts(rules.doubt("a part of the text it runs is known only when it runs"))
+            self._add_verdicts(rules.doubt("a part of the code it runs is known only when it runs"))
         if self._left.is_exhausted:
             # The budget is used up: not parsed.
-            self._add_verdicts(rules.danger("it is too tangled to be judged"))
+            self._add_verdicts(rules.danger("it is too complex to be checked"))
             return
         known = script.replace(UNKNOWN, "${MOOT_UNKNOWN}")
         self._add_verdicts(
@@ -340,7 +342,7 @@ class _ScriptReader:
                 self._script(said)
         for script in () if self._supposing else list_handed_texts("", [value]):
             if self._would_be_dangerous(self._script, script):
-                self._add_verdicts(rules.doubt(f"{name[:40]} holds a dangerous command"))
+                self._add_verdicts(rules.doubt(f"{name[:40]} contains a dangerous command"))
 
     def _judge_evaluated(self, node: Node) -> None:
         """Judge what the shell evaluates a second time: prompts and arithmetic indexes."""
@@ -363,14 +365,14 @@ class _ScriptReader:
         name = node_text(node.child_by_field_name("name"))
         calls = [node_text(part) for part in find_nodes(node, "command_name")]
         if name in calls and (any(find_nodes(node, "pipeline")) or in_background(node)):
-            self._add_verdicts(rules.danger("it starts itself again and again"))
+            self._add_verdicts(rules.danger("it starts itself repeatedly"))
 
     def _loop(self, node: Node) -> None:
         condition = node.child_by_field_name("condition")
         asked = node_text(condition).strip(" ;") if condition is not None else ":"
         endless = asked == "false" if node_text(node).startswith("until") else asked in _ALWAYS_SO
         if endless and in_background(node):
-            self._add_verdicts(rules.danger("it starts programs without end"))
+            self._add_verdicts(rules.danger("it starts programs endlessly"))
 
     def _is_far(self) -> bool:
         return bool(self._cwd) and (paths.is_root_like(self._cwd) or paths.is_system(self._cwd))

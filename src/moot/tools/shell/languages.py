@@ -71,9 +71,9 @@ def judge_script(name: str, script: str) -> Iterator[Carried]:
     """Judge what a script makes such a program run."""
     name = _ALIASES.get(name, name)
     if UNKNOWN in script:
-        yield doubt(f"{name} is given a text that is known only when it runs")
+        yield doubt(f"{name} is given code that is known only when it runs")
     if name in ("psql", "mysql") and _DESTROYS.search(script):
-        yield doubt("throws away what may be nowhere else")
+        yield doubt("discards data that may exist nowhere else")
     if name in ("psql", "mysql", "sqlite3"):
         yield from (["touch", target] for target in _INTO_FILE.findall(script)[:_MOST_FILES])
     if name == "m4":
@@ -81,11 +81,11 @@ def judge_script(name: str, script: str) -> Iterator[Carried]:
         script = script[: script.rfind(")") + 1]
     for found in _RUNS[name].finditer(script):
         inner = next((group for group in found.groups() if group), "")
-        yield doubt(f"{name} is told to run other programs")
+        yield doubt(f"{name} is instructed to run other programs")
         if inner.strip():
             yield inner.strip().rstrip(";")
         elif name != "expect":
-            yield danger(f"{name} is told to run code")
+            yield danger(f"{name} is instructed to run code")
 
 
 def judge_arguments(name: str, arguments: Sequence[str]) -> Iterator[Carried]:

@@ -51,14 +51,14 @@ def _fetching(arguments: Words) -> Iterator[Verdict]:
         or has_option(arguments, "", "--use-askpass")
         or any(word.startswith("--config=/dev") or "use_askpass" in word for word in arguments)
     ):
-        yield danger("runs what it is told elsewhere")
+        yield danger("runs commands it gets from elsewhere")
     for index, word in enumerate(arguments):
         sent = arguments[index + 1] if word in _SENDING and index + 1 < len(arguments) else ""
         sent = sent or (word.partition("=")[2] if word.partition("=")[0] in _SENDING else "")
         if paths.is_secret(sent.lstrip("@")) or "file://" in word and paths.is_secret(word):
-            yield danger("sends credentials away")
+            yield danger("sends credentials to another machine")
         elif word in ("-T", "--upload-file", "-F", "--form") or word.startswith("--post-file") or sent.startswith("@"):
-            yield doubt("sends a file away")
+            yield doubt("sends a file to another machine")
     for word in arguments:
         if word.startswith("file://"):
             yield from judge_read(word[7:])
@@ -92,16 +92,16 @@ def _openssl(arguments: Words) -> Iterator[Verdict]:
 @rule("dig", "nslookup", "host", "ping", "traceroute")
 def _lookup(arguments: Words) -> Iterator[Verdict]:
     if any(UNKNOWN in word for word in arguments):
-        yield danger("may carry data away in the name it asks for")
+        yield danger("may send data in the name it looks up")
 
 
 @rule("kill")
 def _kill(arguments: Words) -> Iterator[Verdict]:
     targets = [word for index, word in enumerate(arguments) if not (index == 0 and re.match(r"-[A-Z0-9s]", word))]
     if arguments[:1] == ["-1"] and len(arguments) == 1 or any(word in ("-1", "0", "1") for word in targets):
-        yield danger("ends everything it may end")
+        yield danger("ends all processes it can")
     elif any(re.fullmatch(r"-\d+", word) for word in targets):
-        yield doubt("ends a whole group of programs")
+        yield doubt("ends a process group")
 
 
 @rule("pkill", "killall")
@@ -110,9 +110,9 @@ def _kill_by_name(arguments: Words) -> Iterator[Verdict]:
     if has_option(arguments, "uUvG", "--euid", "--uid", "--inverse", "--user") or any(
         re.fullmatch(r"[.*^$]+", word) for word in named
     ):
-        yield danger("ends everything it may end")
+        yield danger("ends all processes it can")
     if any(NEEDED.search(word) for word in named):
-        yield danger("ends what the machine needs")
+        yield danger("ends processes the system needs")
 
 
 @rule("fuser")
@@ -120,16 +120,16 @@ def _users(arguments: Words) -> Iterator[Verdict]:
     if has_option(arguments, "k", "--kill"):
         wide = any(paths.is_root_like(word) or paths.is_system(word) for word in operands(arguments))
         yield (
-            danger("ends everything it may end")
+            danger("ends all processes it can")
             if wide or has_option(arguments, "mM")
-            else doubt("ends other programs")
+            else doubt("ends other processes")
         )
 
 
 @rule("btrfs")
 def _volumes(arguments: Words) -> Iterator[Verdict]:
     if any(word.startswith(("del", "rem", "rep", "conv", "rescue", "restore")) for word in operands(arguments)[:2]):
-        yield danger("writes to a disk as such")
+        yield danger("writes directly to a disk")
 
 
 @rule("apt", "apt-get", "aptitude")
@@ -147,7 +147,7 @@ def _folder_of_programs(arguments: Words) -> Iterator[Verdict]:
 @rule("crontab")
 def _crontab(arguments: Words) -> Iterator[Verdict]:
     if not has_option(arguments, "l"):
-        yield danger("changes what runs by itself")
+        yield danger("changes what is started automatically")
 
 
 @rule("systemctl", "service", "rc-service", "sv", "loginctl", "initctl")
@@ -160,7 +160,7 @@ def _services(arguments: Words) -> Iterator[Verdict]:
 @rule("history", "fc")
 def _history(arguments: Words) -> Iterator[Verdict]:
     if has_option(arguments, "cdwra"):
-        yield danger("changes the record of what was done")
+        yield danger("changes the command history")
 
 
 @rule("journalctl", "wevtutil", "ausearch")
@@ -179,13 +179,13 @@ def _kernel_log(arguments: Words) -> Iterator[Verdict]:
 @rule("set", "shopt")
 def _shell_options(arguments: Words) -> Iterator[Verdict]:
     if "history" in arguments and ("+o" in arguments or "-u" in arguments):
-        yield danger("stops recording what is done")
+        yield danger("stops the recording of the command history")
 
 
 @rule("unset")
 def _unset(arguments: Words) -> Iterator[Verdict]:
     if any(word.startswith("HIST") for word in arguments):
-        yield danger("stops recording what is done")
+        yield danger("stops the recording of the command history")
 
 
 @rule("sysctl")
@@ -200,28 +200,28 @@ def _git(arguments: Words) -> Iterator[Verdict]:
     folder, words = _git_place(list(arguments))
     verb, rest = (words[0] if words else ""), words[1:]
     if verb == "config" and any(_GIT_RUNS.match(word) for word in rest) and len(operands(rest)) > 1:
-        yield danger("lets git run a program from now on")
+        yield danger("configures git to run a program")
     if verb == "config" and any(re.match(r"http\..*(proxy|sslverify|sslcainfo)", w, re.IGNORECASE) for w in rest):
-        yield doubt("changes how git reaches other machines")
+        yield doubt("changes how git connects to other machines")
     if (
         verb == "push"
         and has_option(rest, "f", "--force", "--mirror", "--delete")
         or verb == "clean"
         and has_option(rest, "fx")
     ):
-        yield doubt("throws away what may be nowhere else")
+        yield doubt("discards data that may exist nowhere else")
     if (
         verb == "clean"
         and has_option(rest, "f", "--force")
         and any(paths.is_root_like(w) for w in (folder, *operands(rest)))
     ):
-        yield danger("throws away what is in the whole home or the system")
+        yield danger("deletes files in system folders or the home folder")
     if verb in ("checkout", "reset", "restore", "apply", "am") and paths.is_system(folder):
         yield danger("writes over what belongs to the system")
     if verb in ("reset", "checkout") and "--hard" in rest or verb in ("filter-branch", "filter-repo", "update-ref"):
-        yield doubt("throws away what may be nowhere else")
+        yield doubt("discards data that may exist nowhere else")
     if verb == "reflog" and rest[:1] in (["expire"], ["delete"]) or verb in ("gc", "prune") and "--prune=now" in rest:
-        yield doubt("throws away what may be nowhere else")
+        yield doubt("discards data that may exist nowhere else")
 
 
 def _git_lets(words: list[str]) -> Iterator[Verdict]:
@@ -260,7 +260,7 @@ def _archive(arguments: Words) -> Iterator[Verdict]:
     if "--remove-files" in arguments and any(
         paths.is_root_like(w) or paths.is_system(w) for w in operands(arguments)[1:]
     ):
-        yield danger("does away with what it packs up")
+        yield danger("deletes the files it packs")
     if ("c" in first.lstrip("-") or has_option(arguments, "c", "--create")) and any(
         paths.is_root_like(word) for word in arguments[1:]
     ):
@@ -294,7 +294,7 @@ def _rsync(arguments: Words) -> Iterator[Verdict]:
     if not re.fullmatch(r"[\w./-]*", option_value(arguments, "--rsync-path").removeprefix("sudo ")):
         yield danger("runs a program on another machine")
     if ":" in "".join(named[-1:]) and any(paths.is_root_like(word) or paths.is_secret(word) for word in named[:-1]):
-        yield danger("sends everything there is to another machine")
+        yield danger("sends whole folders to another machine")
     if any(":" in word for word in named):
         yield doubt("copies to or from another machine")
 
@@ -302,7 +302,7 @@ def _rsync(arguments: Words) -> Iterator[Verdict]:
 @rule("vim", "vi", "nvim", "ex", "ed", "emacs", "nano", "view", "less", "more", "man")
 def _editors(arguments: Words) -> Iterator[Verdict]:
     if any(_EDITOR_RUNS.search(word) for word in arguments):
-        yield danger("lets an editor run a program")
+        yield danger("makes an editor run a program")
     for target in operands(arguments):
         yield from judge_write(target) if not paths.is_system(target) else ()
 
@@ -313,9 +313,9 @@ def _containers(arguments: Words) -> Iterator[Verdict]:
     if arguments[:1] == ["cp"] and ":" not in arguments[-1]:
         yield from judge_write(arguments[-1])
     if _ESCAPES.search(words):
-        yield danger("gives a container the machine")
+        yield danger("gives a container access to the machine")
     elif any(re.match(r"-H|--host\b|--context\b", word) for word in arguments[:2]):
-        yield doubt("commands the containers of another machine")
+        yield doubt("controls containers on another machine")
     elif arguments[:1] in (["volume"], ["system"]) and arguments[1:2] in (["ls"], ["inspect"], ["df"], ["info"]):
         return
     elif arguments and arguments[0] in ("run", "exec", "push", "rm", "rmi", "system", "volume", "kill", "stop"):
@@ -328,11 +328,11 @@ def _packages(arguments: Words) -> Iterator[Verdict]:
     if re.search(r"(^| )(publish|upload|push|login|adduser|owner|token)( |$)", words):
         yield doubt("publishes a package or signs in")
     if follows(words, _SETS, _SOURCE):
-        yield doubt("changes where packages come from, from now on")
+        yield doubt("changes permanently where packages come from")
     if "--config" in arguments and re.search(r"\b(runner|linker|rustc|rustc-wrapper)\b.*=", words):
         yield doubt("runs what it builds with another program")
     if re.search(r"--(extra-)?index-url|--registry|--trusted-host| -i ", words) or follows(words, _GETS, _AFAR):
-        yield doubt("installs from a place of its own choosing")
+        yield doubt("installs from another package source")
 
 
 @rule("awk", "gawk", "mawk", "nawk", "original-awk")
@@ -344,14 +344,14 @@ def _awk(arguments: Words) -> Iterator[Verdict]:
 @rule("alias")
 def _alias(arguments: Words) -> Iterator[Verdict]:
     if any(re.match(r"(sudo|su|ssh|ls|cd|rm|git)=", word) for word in arguments):
-        yield doubt("gives an everyday command another meaning")
+        yield doubt("redefines a common command")
 
 
 @rule("python -m")
 def _modules(arguments: Words) -> Iterator[Verdict]:
     module = arguments[0] if arguments else ""
     if module == "moot" or module.startswith("moot."):
-        yield danger("would let Moot be its own owner")
+        yield danger("would let Moot approve its own calls")
     if module in ("http.server", "SimpleHTTPServer", "pyftpdlib", "smtpd", "uvicorn", "gunicorn"):
         yield doubt("listens for other machines")
     if module == "pty":
@@ -369,7 +369,7 @@ def _php(arguments: Words) -> Iterator[Verdict]:
 @rule("hash")
 def _hash(arguments: Words) -> Iterator[Verdict]:
     if has_option(arguments, "p"):
-        yield danger("puts another program in the place of a known one")
+        yield danger("replaces a known program by another")
 
 
 @rule("enable")

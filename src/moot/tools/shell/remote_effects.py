@@ -35,16 +35,20 @@ _HUGE = re.compile(r"\d{3,}\s*Gi?B?|\d+\s*[TPEZY]i?B?|\d{12,}")
 def _clouds(arguments: Words) -> Iterator[Verdict]:
     given = operands(arguments)
     if any(_DESTROYS.fullmatch(word) for word in given[:4]) or "-destroy" in arguments:
-        yield doubt("throws away what may be nowhere else")
+        yield doubt("discards data that may exist nowhere else")
     if len(given) > 1 and _STORES.match(given[-1]) and not any(_STORES.match(word) for word in given[:-1]):
-        yield from [doubt("sends files away")] if given[1] in ("cp", "sync", "mv", "put") or given[0] in _PUTS else ()
+        yield from (
+            [doubt("sends files to another machine")]
+            if given[1] in ("cp", "sync", "mv", "put") or given[0] in _PUTS
+            else ()
+        )
     if any(_LENDS.fullmatch(word) for word in arguments[2:]):
-        yield danger("gives a container the machine")
+        yield danger("gives a container access to the machine")
     if given[:1] and given[0] in ("run", "create", "apply", "patch", "debug", "replace", "edit", "set"):
         if any(_HOST.search(word) for word in arguments):
-            yield danger("gives a container the machine")
+            yield danger("gives a container access to the machine")
         if any("://" in word for word in (option_value(arguments, "-f", "--filename"), option_value(arguments, "-k"))):
-            yield doubt("sets up what it fetches")
+            yield doubt("installs what it downloads")
 
 
 _PUTS = ("cp", "rsync", "put", "sync", "mv", "copy", "mirror")
@@ -53,7 +57,7 @@ _PUTS = ("cp", "rsync", "put", "sync", "mv", "copy", "mirror")
 @rule("dropdb", "dropuser", "mysqladmin", "pg_dropcluster", "pg_resetwal")
 def _databases(arguments: Words) -> Iterator[Verdict]:
     if not set(operands(arguments)) & {"status", "ping", "version", "processlist", "variables", "extended-status"}:
-        yield doubt("throws away what may be nowhere else")
+        yield doubt("discards data that may exist nowhere else")
 
 
 @rule("redis-cli", "valkey-cli", "keydb-cli")
@@ -62,19 +66,19 @@ def _redis(arguments: Words) -> Iterator[Verdict]:
     if re.search(r"\b(config set (dir|dbfilename)|module load|slaveof|replicaof)\b", words):
         yield danger("lets a database write files or load code")
     elif re.search(r"\b(flushall|flushdb|shutdown|debug|config set|script flush)\b", words):
-        yield doubt("throws away what may be nowhere else")
+        yield doubt("discards data that may exist nowhere else")
 
 
 @rule("mongo", "mongosh")
 def _mongo(arguments: Words) -> Iterator[Verdict]:
     if any(_EMPTIES.search(word) for word in arguments):
-        yield doubt("throws away what may be nowhere else")
+        yield doubt("discards data that may exist nowhere else")
 
 
 @rule("ip", "ifconfig", "route", "nmcli", "tc", "brctl", "iw", "iwconfig", "ethtool", "resolvectl", "networkctl")
 def _network(arguments: Words) -> Iterator[Verdict]:
     if any(_NETWORK.fullmatch(word) for word in operands(arguments)[:4]):
-        yield danger("changes how the machine reaches others")
+        yield danger("changes the network settings of the machine")
 
 
 @rule("update-alternatives", "alternatives", "dpkg-divert", "dpkg-reconfigure", "ldconfig", "pam-auth-update")
@@ -82,7 +86,7 @@ def _replace(arguments: Words) -> Iterator[Verdict]:
     if not has_option(
         arguments, "pv", "--list", "--display", "--query", "--get-selections", "--listpackage", "--truename"
     ):
-        yield danger("puts other programs in the place of known ones")
+        yield danger("replaces known programs by others")
 
 
 @rule("scp", "sftp")
@@ -97,7 +101,7 @@ def _copy_remote(arguments: Words) -> Iterator[Verdict]:
 @rule("npx", "bunx", "pnpx", "pipx", "uvx", "nix", "nix-build", "nix-env", "cargo-binstall", "volta")
 def _fetch(arguments: Words) -> Iterator[Verdict]:
     if any(_AFAR.match(word) for word in arguments):
-        yield doubt("fetches a program from a place of its own choosing and runs it")
+        yield doubt("downloads a program from another source and runs it")
 
 
 @rule("zmodload")
@@ -111,7 +115,7 @@ def _large(arguments: Words) -> Iterator[Verdict]:
     for target in operands(arguments):
         yield from judge_write(target)
     if any(_HUGE.fullmatch(word.rpartition("=")[2].removeprefix("-l")) for word in arguments):
-        yield doubt("takes up the whole disk")
+        yield doubt("can fill the whole disk")
 
 
 @rule("grep", "egrep", "fgrep", "rg", "ag", "ack", "ugrep")
@@ -129,7 +133,7 @@ def _bus(arguments: Words) -> Iterator[Verdict]:
     if operands(arguments)[:1] in (["list"], ["tree"], ["status"], ["introspect"]):
         return
     powerful = any(_POWERS.search(word) for word in arguments)
-    yield danger("commands the machine over its bus") if powerful else doubt("commands other programs over the bus")
+    yield danger("controls the machine over D-Bus") if powerful else doubt("controls other programs over D-Bus")
 
 
 @rule("ssh-keygen", "ssh-add")
@@ -144,13 +148,13 @@ def _keys(arguments: Words) -> Iterator[Verdict]:
 def _from_afar(arguments: Words) -> Iterator[Verdict]:
     places = option_value(arguments, "-cp", "-classpath", "--class-path", "-f", "-jar", "-I", "--init-script", "--file")
     if "://" in places or any("://" in word for word in operands(arguments)[:1]):
-        yield danger("runs what it fetches")
+        yield danger("runs what it downloads")
 
 
 @rule("restic", "borg", "duplicity", "kopia", "rdiff-backup")
 def _backups(arguments: Words) -> Iterator[Verdict]:
     if any(paths.is_root_like(word) for word in operands(arguments)):
-        yield doubt("sends everything there is to another place")
+        yield doubt("sends whole folders elsewhere")
 
 
 @rule("Remove-Item", "Clear-Content", "Format-Volume", "Clear-Disk", "Stop-Computer", "Invoke-Expression", "iex")

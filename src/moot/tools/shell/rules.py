@@ -33,9 +33,9 @@ PASSWORDS = (
 )  # fmt: skip
 
 _ALWAYS = {
-    "takes another's rights": "sudo doas su pkexec runuser gosu su-exec sudoedit visudo newgrp sg nsenter unshare "
-    "run0 chroot setcap capsh setpriv systemd-nspawn machinectl",
-    "writes to a disk as such": "wipefs blkdiscard fdisk sfdisk cfdisk gdisk sgdisk parted mkswap hdparm cryptsetup "
+    "runs with another user's rights": "sudo doas su pkexec runuser gosu su-exec sudoedit visudo newgrp sg nsenter "
+    "unshare run0 chroot setcap capsh setpriv systemd-nspawn machinectl",
+    "writes directly to a disk": "wipefs blkdiscard fdisk sfdisk cfdisk gdisk sgdisk parted mkswap hdparm cryptsetup "
     "lvremove vgremove pvremove lvcreate badblocks nvme debugfs tune2fs resize2fs e2fsck fsck mke2fs dumpe2fs "
     "flashrom partprobe losetup dmsetup zpool zfs mdadm shred srm wipe",
     "changes accounts": "useradd userdel usermod groupadd groupdel groupmod adduser deluser passwd chpasswd gpasswd "
@@ -44,19 +44,19 @@ _ALWAYS = {
     "swapon mount umount killall5 setenforce auditctl iptables ip6tables nft ufw firewall-cmd ebtables hostnamectl "
     "timedatectl grub-install update-grub efibootmgr mkinitcpio update-initramfs depmod dkms apparmor_parser "
     "aa-disable chattr update-ca-certificates update-ca-trust",
-    "starts something by itself later": "at batch systemd-run update-rc.d chkconfig launchctl anacron incrontab",
+    "starts something automatically later": "at batch systemd-run update-rc.d chkconfig launchctl anacron incrontab",
     "opens the machine to the network": "socat ngrok cloudflared chisel frpc frps localtunnel lt bore rathole ligolo "
     "ztcp zsocket telnetd sshd dropbear xinetd inetd vsftpd gost tor msfconsole msfvenom sshuttle openvpn wg-quick",
-    "reads what other programs hold in memory": "gcore",
-    "is a tool for breaking in": "hydra medusa john hashcat mimikatz responder ettercap bettercap arpspoof airmon-ng",
-    "works for somebody else": "xmrig minerd cpuminer ethminer nbminer t-rex lolminer phoenixminer",
-    "would let Moot be its own owner": "moot",
+    "reads the memory of other programs": "gcore",
+    "is an attack tool": "hydra medusa john hashcat mimikatz responder ettercap bettercap arpspoof airmon-ng",
+    "mines cryptocurrency": "xmrig minerd cpuminer ethminer nbminer t-rex lolminer phoenixminer",
+    "would let Moot approve its own calls": "moot",
 }
 _BY_NAME = {name: reason for reason, names in _ALWAYS.items() for name in names.split()}
 _ASKING = {
     "reaches other machines": "ssh sftp scp ftp tftp telnet nmap masscan tcpdump tshark mosh rclone ssh-copy-id",
     "sends mail": "mail mailx sendmail mutt",
-    "ends other programs": "killall pkill skill xkill",
+    "ends other processes": "killall pkill skill xkill",
     "installs for the whole machine": "apt apt-get dnf yum pacman zypper apk brew snap flatpak dpkg rpm",
     "debugs other programs": "gdb strace ltrace bpftrace perf",
 }
@@ -79,7 +79,7 @@ def judge(name: str, arguments: Words) -> Iterator[Verdict]:
     if reason := _BY_NAME.get(name):
         yield _danger(f"{name} {reason}")
     if name.startswith(("mkfs", "fsck.")):
-        yield _danger(f"{name} writes to a disk as such")
+        yield _danger(f"{name} writes directly to a disk")
     if (reason := _ASK_BY_NAME.get(name)) and not _only_looks(name, arguments):
         yield _doubt(f"{name} {reason}")
     if rule := _RULES.get(name):
@@ -102,7 +102,7 @@ def judge_write(target: str) -> Iterator[Verdict]:
     elif paths.is_device(target):
         yield _danger(f"writes to {_show_word(target)}")
     elif paths.is_startup_file(target):
-        yield _danger(f"writes to {_show_word(target)}, which is run or read by itself later")
+        yield _danger(f"writes to {_show_word(target)}, which is run or read automatically later")
     elif paths.is_system(target):
         yield _danger(f"writes to {_show_word(target)}, which belongs to the system")
     elif paths.is_secret(target):
@@ -162,14 +162,14 @@ def _credentials(name: str, arguments: Words) -> Iterator[Verdict]:
     ):
         yield _danger(f"{name} prints credentials")
     if "stratum+" in spoken:
-        yield _danger(f"{name} works for somebody else")
+        yield _danger(f"{name} mines cryptocurrency")
     if name in _LOOKING:
         return
     for word in _find_words(arguments) if name == "find" else arguments:
         if paths.is_secret(word) and not word.startswith("-"):
             yield (_doubt if name in ("ssh", "ssh-add") else _danger)(f"{name} reads {_show_word(word)}")
         elif paths.is_raw_device(word) and name not in _MEASURING:
-            yield _danger(f"{name} reads {_show_word(word)} as such")
+            yield _danger(f"{name} reads {_show_word(word)} directly")
         elif paths.is_private(word) and name not in ("touch", "rm", "git"):
             yield _doubt(f"{name} reads {_show_word(word)}, which may hold credentials")
 
@@ -197,13 +197,13 @@ def _removing(arguments: Words) -> Iterator[Verdict]:
 def _judge_removal(target: str, *, everything: bool) -> Iterator[Verdict]:
     path = paths.normalize_path(target)
     if paths.is_root_like(target) and (everything or "*" in target):
-        yield _danger(f"removes {_show_word(target)} whole")
+        yield _danger(f"deletes all of {_show_word(target)}")
     elif paths.is_system(target) or paths.is_startup_file(target):
-        yield _danger(f"removes {_show_word(target)}, which belongs to the system or starts by itself")
+        yield _danger(f"removes {_show_word(target)}, which belongs to the system or is started automatically")
     elif everything and target.startswith(UNKNOWN) and "/" in target:
         yield _danger(f"removes {_show_word(target)}, which is the root while the variable is empty")
     elif everything and (paths.is_home(target) or UNKNOWN in target or path in (".", "*", ".*")):
-        yield _doubt(f"removes {_show_word(target)} and all in it")
+        yield _doubt(f"deletes {_show_word(target)} with everything in it")
     elif everything and path.endswith(".git"):
         yield _doubt("removes a repository's history")
 
@@ -277,7 +277,7 @@ def _disk(arguments: Words) -> Iterator[Verdict]:
             and (paths.is_device(target) or target.startswith("/dev/" + UNKNOWN))
             and not target.endswith("random")
         ):
-            yield _danger(f"copies from or to {_show_word(target)} as such")
+            yield _danger(f"copies directly from or to {_show_word(target)}")
     yield from judge_write(given.get("of", "x"))
     if re.match(r"/dev/(zero|u?random|full)", given.get("if", "")) and "count" not in given:
         yield _danger("writes until the disk is full")

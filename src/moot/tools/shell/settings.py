@@ -47,7 +47,7 @@ def judge_setting(name: str, value: str) -> Iterator[Verdict | str]:
         yield danger(f"{name} makes other programs run something, or hides what was done")
     elif name == "PATH":
         if _OTHER_PROGRAMS.match(value) and not value.startswith("~/.local/bin"):
-            yield doubt("it puts other programs in the place of known ones")
+            yield doubt("it replaces known programs by others")
     elif _COMMANDS.match(name):
         yield from _command(name, value)
     elif (code := _OPTIONS.get(name)) is not None and (code.search(value) or UNKNOWN in value):

@@ -40,9 +40,9 @@ def judge_written(name: str, arguments: Sequence[str]) -> Iterator[Verdict]:
         if target.startswith(("/", "~")) or paths.is_startup_file(target):
             yield from judge_write(target)
     if name in ("tar", "bsdtar") and _keeps_roots(arguments):
-        yield doubt("unpacks to wherever the archive says")
+        yield doubt("unpacks to paths that the archive chooses")
     if name == "find" and "-delete" in arguments and any(word.startswith("-files0-from") for word in arguments):
-        yield danger("removes whatever a list says")
+        yield danger("removes files that a list names")
 
 
 def _by_option(name: str, arguments: Sequence[str]) -> Iterator[str]:

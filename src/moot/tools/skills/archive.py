@@ -65,7 +65,7 @@ def gather_files(ground: ConfinedFolder, spot: PathEntry, config: SkillConfig) -
         return sack.members
     file, status = ground.open_file(spot)
     if status.st_size > config.archive_bytes:
-        raise TooLarge(f"{spot.path} has {status.st_size} bytes; at most {config.archive_bytes} are taken", fix=_FIX)
+        raise TooLarge(f"{spot.path} has {status.st_size} bytes; at most {config.archive_bytes} are allowed", fix=_FIX)
     with translate_errors(spot.path), open(file, "rb", closefd=False) as reader:
         data = reader.read(config.archive_bytes + 1)
     return unpack(data, config)
@@ -138,16 +138,16 @@ class _ArchiveContents:
         if not set(parts).isdisjoint(_LEFT_OUT):
             return ""
         if name.startswith("/") or not all(map(_is_plain, parts)) or len(parts) > _MOST_DEPTH:
-            raise Forbidden(f"it holds an entry with the path {ascii(name[:80])}", fix=_FIX)
+            raise Forbidden(f"it contains an entry with the path {ascii(name[:80])}", fix=_FIX)
         return "/".join(parts)
 
     def put(self, path: str, reader: BinaryIO, *, executable: bool) -> None:
         data = reader.read(self._room + 1)
         self._room -= len(data)
         if self._room < 0:
-            raise TooLarge("it unpacks to more than is taken", fix=_FIX)
+            raise TooLarge("it unpacks to more than is allowed", fix=_FIX)
         if path.casefold() in self._names:
-            raise Forbidden(f"it holds two files {path!r}", fix=_FIX)
+            raise Forbidden(f"it contains {path!r} twice", fix=_FIX)
         self._names.add(path.casefold())
         self.members[path] = Member(data, executable)
 
@@ -213,7 +213,7 @@ def _inflate(data: bytes, room: int) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as reader:
         inside = reader.read(most + 1)
     if len(inside) > most:
-        raise TooLarge("it unpacks to more than is taken", fix=_FIX)
+        raise TooLarge("it unpacks to more than is allowed", fix=_FIX)
     return inside
 
 
@@ -243,9 +243,9 @@ def _check_headers(data: bytes) -> None:
             raise tarfile.ReadError("a size is wrong")
         content = data[at + _BLOCK : at + _BLOCK + size]
         if kind in (tarfile.XHDTYPE, tarfile.XGLTYPE) and (size > _MOST_HEADER or _ODD_RECORD.search(content)):
-            raise Forbidden("it holds a header that is too long or unusual", fix=_FIX)
+            raise Forbidden("it contains a header that is too long or unusual", fix=_FIX)
         if kind in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK) and size > _MOST_HEADER:
-            raise Forbidden("it holds a name that is too long", fix=_FIX)
+            raise Forbidden("it contains a name that is too long", fix=_FIX)
         if kind not in _TAR_KINDS or (kind == tarfile.DIRTYPE and size):
             raise _not_a_file_error(info.name)
         at += _BLOCK + -(-size // _BLOCK) * _BLOCK
@@ -257,4 +257,4 @@ def _entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 
 def _not_a_file_error(name: str) -> Forbidden:
-    return Forbidden(f"it holds a link or a device: {ascii(name[:80])}", fix=_FIX)
+    return Forbidden(f"it contains a link or a device: {ascii(name[:80])}", fix=_FIX)

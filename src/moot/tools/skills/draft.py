@@ -21,8 +21,8 @@ def draft_skill(arguments: dict[str, Any]) -> Members:
         raise BadRequest(reason, fix="Choose a name such as release-notes.")
     if len(definition) > _MOST_DEFINITION:
         raise BadRequest(
-            f"the definition has {len(definition)} characters; at most {_MOST_DEFINITION} are taken",
-            fix="Put what is long into files beside it.",
+            f"the definition has {len(definition)} characters; at most {_MOST_DEFINITION} are allowed",
+            fix="Put long parts into other files of the skill.",
         )
     try:
         kind = SkillType(arguments["type"])

@@ -176,7 +176,7 @@ class SkillLibrary:
             if (self.folder / skill.name).exists():
                 raise _name_taken_error(skill.name) from error
             raise StoreError(
-                f"the skill cannot be kept: {error.strerror}", fix="See whether the disk is full."
+                f"the skill cannot be stored: {error.strerror}", fix="Check whether the disk is full."
             ) from error
         finally:
             shutil.rmtree(staged, ignore_errors=True)
@@ -199,7 +199,9 @@ class SkillLibrary:
             ) from broken
         for path in members:
             if any(str(folder) in members for folder in PurePosixPath(path).parents):
-                raise BadRequest(f"{path} lies in what is a file of the same name", fix="Pack the skill anew.")
+                raise BadRequest(
+                    f"{path} is inside a folder that has the name of a file", fix="Create the archive again."
+                )
         if skill.script and skill.script not in members:
             raise BadRequest(f"the script {skill.script} is not among its files", fix="Add it.")
         known = self.get(skill.name)
@@ -212,7 +214,7 @@ class SkillLibrary:
         """Mark a skill that an agent created as approved by the owner, with its taint."""
         skill = self.get(name)
         if skill is None:
-            raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
+            raise NotFound(f"there is no skill {name!r}", fix="`moot skills` lists them.")
         if skill.source is not SkillSource.PERSON:
             mark = Path(skill.folder) / MARK
             beside = self.folder / f".mark-{secrets.token_hex(8)}"
@@ -232,7 +234,7 @@ class SkillLibrary:
     def remove(self, name: str) -> None:
         """Remove a skill, broken or not. `restore` restores the last one of that name."""
         if name not in self._shelf.stamps:
-            raise NotFound(f"there is no skill {name!r}", fix="`moot skills` shows those there are.")
+            raise NotFound(f"there is no skill {name!r}", fix="`moot skills` lists them.")
         kept = self.folder / f"{_REMOVED}{name}"
         self._move(self.folder / name, kept, over=True)
 
@@ -242,7 +244,7 @@ class SkillLibrary:
         if os.path.lexists(self.folder / name):
             raise _name_taken_error(name)
         if "/" in name or not kept.is_dir():
-            raise NotFound(f"no skill {name!r} was removed", fix="`moot skills` shows those there are.")
+            raise NotFound(f"no skill {name!r} was removed", fix="`moot skills` lists them.")
         self._move(kept, self.folder / name, over=False)
 
     def _move(self, source: Path, target: Path, *, over: bool) -> None:

@@ -26,7 +26,9 @@ def parse_skill(data: bytes, *, folder_name: str = "") -> Skill:
     if not description:
         raise Broken(line, "the front matter has no `description`; say what the skill does and when to use it")
     if len(description) > DESCRIPTION_LENGTH:
-        raise Broken(line, f"the description has {len(description)} characters; at most {DESCRIPTION_LENGTH} are taken")
+        raise Broken(
+            line, f"the description has {len(description)} characters; at most {DESCRIPTION_LENGTH} are allowed"
+        )
     kind, script = _parse_kind(fields.under("metadata"))
     if not front.body and kind is not SkillType.SCRIPT:
         raise Broken(front.end, "there are no instructions; write them below the second ---")

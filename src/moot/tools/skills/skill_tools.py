@@ -147,7 +147,7 @@ class ViewSkill:
         self._skills.refresh_if_changed()
         skill = self._skills.get(name)
         if skill is None:
-            raise NotFound(f"there is no skill {name!r}", fix="list_skills shows those there are.")
+            raise NotFound(f"there is no skill {name!r}", fix="list_skills lists them.")
         data = self._skills.read(skill, path)
         if is_binary(data):
             raise BadRequest(f"{path} is not text ({len(data)} bytes)")
@@ -162,7 +162,7 @@ class CreateSkill:
         name="create_skill",
         safety=Safety.DANGEROUS,
         group="skill",
-        description="Keep something you learned to do as a skill: instructions to follow, a template with "
+        description="Store something you learned to do as a skill: instructions to follow, a template with "
         "{{blanks}} to fill in, or a script to run.",
         parameters={
             "type": "object",
@@ -210,13 +210,13 @@ class ImportSkill:
         name="import_skill",
         safety=Safety.DANGEROUS,
         group="skill",
-        description="Take up the skills in a folder or an archive (.zip, .tar.gz) of the working directory. "
+        description="Import the skills in a folder or an archive (.zip, .tar.gz) of the working directory. "
         "Their scripts are not run.",
         parameters={
             "type": "object",
             "properties": {
                 "url": {"type": "string", "description": "Path of the folder or archive."},
-                "skill_name": {"type": "string", "description": "Take only the skill of this name."},
+                "skill_name": {"type": "string", "description": "Import only the skill of this name."},
             },
             "required": ["url"],
         },
@@ -229,7 +229,7 @@ class ImportSkill:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         if not self._config.allow_import:
-            raise Forbidden("importing skills is switched off", fix="The owner can set skills.allow_import.")
+            raise Forbidden("importing skills is disabled", fix="The owner can set skills.allow_import.")
         wanted = str(arguments.get("skill_name") or "")
         found = await asyncio.to_thread(self._find_skills, arguments["url"], context.cwd, wanted)
         if context.agreed is not None and bind_skills(found) != context.agreed:
@@ -301,11 +301,11 @@ class TextSkill:
         content = skill.fill({name: str(value) for name, value in arguments.items()}) if skill.blanks() else skill.body
         files = await asyncio.to_thread(self._skills.files, skill)
         if files:
-            content = f"{content}\n\nBeside it, in {skill.folder}, for view_skill: {', '.join(files)}"
+            content = f"{content}\n\nOther files in {skill.folder}, readable with view_skill: {', '.join(files)}"
         return ToolResult(content=content, taint=skill.taint)
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"take up the skill {self._skill.name}"
+        return f"use the skill {self._skill.name}"
 
 
 class ScriptSkill:
@@ -318,7 +318,7 @@ class ScriptSkill:
         self._skills = skills
         self._run_script = run_script
         self._held_in = held_in
-        arguments = {"type": "array", "items": {"type": "string"}, "description": "What the script is called with."}
+        arguments = {"type": "array", "items": {"type": "string"}, "description": "The arguments of the script."}
         parameters = {"type": "object", "properties": {"args": arguments}, "required": []}
         self.spec = _skill_spec(skill, Safety.DANGEROUS, parameters, sinks)
 
@@ -379,8 +379,8 @@ def _skill_spec(skill: Skill, safety: Safety, parameters: dict[str, Any], sinks:
 
 def _describe_new(skill: Skill) -> str:
     if skill.taint:
-        return f"The skill is kept. It becomes a tool once its owner has run `moot skills trust {skill.name}`."
-    return f"The skill is kept. From the next turn on it is the tool {tool_name(skill.name)}."
+        return f"The skill is stored. It becomes a tool once its owner has run `moot skills trust {skill.name}`."
+    return f"The skill is stored. From the next turn on it is the tool {tool_name(skill.name)}."
 
 
 def _render_files(members: Members) -> str:

@@ -90,7 +90,7 @@ class SafeHttp:
         for _ in range(self._redirects + 1):
             if only and find_origin(str(url)) != only:
                 raise Forbidden(
-                    f"it leads to {_render_url(url)}, and only pages of {only} are allowed",
+                    f"it redirects to {_render_url(url)}; only pages of {only} are allowed",
                     fix="Fetch that address itself; the person is asked about it.",
                 )
             self._check_host(url)

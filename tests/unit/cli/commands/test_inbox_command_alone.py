@@ -348,7 +348,7 @@ def test_a_number_of_the_last_list_names_what_stood_there_and_nothing_else(
     with serving(APPROVAL, QUESTION, other, ask_decided=decided()) as server:
         assert run(["inbox", "approve", "2", "--attempt", "2"]) == 2
         assert server.of("decide_ask") == []
-    assert "could be any of 2nd, ask-r1-c1" in capsys.readouterr().err
+    assert "is ambiguous: 2nd, ask-r1-c1" in capsys.readouterr().err
 
 
 def test_rules_are_listed_and_taken_back_by_number(serving: Serving, capsys: pytest.CaptureFixture[str]) -> None:

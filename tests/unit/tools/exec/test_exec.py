@@ -235,7 +235,7 @@ async def test_the_preview_shows_the_command_the_place_and_the_doubt(bench: Benc
     shown = await bench.tool("exec").preview({"command": "git push --force"}, bench.context())  # type: ignore[attr-defined]
     assert shown.splitlines()[0] == "git push --force"
     assert str(bench.work) in shown
-    assert "ask: throws away what may be nowhere else" in shown
+    assert "ask: discards data that may exist nowhere else" in shown
 
 
 async def test_without_any_sandbox_commands_are_refused_with_the_way_out(

@@ -129,8 +129,8 @@ async def test_the_preview_says_where_a_path_over_a_link_really_leads(here: Path
     (here / "link").symlink_to("other")
     shown = await TOOLS["fs_write"].preview({"path": path, "content": "1\n"}, at(here))
     real = f"{here}/{path.replace('link', 'other', 1)}"
-    assert shown.startswith(f"{path} is really {real}\n")
-    assert "really" not in await TOOLS["fs_write"].preview(WRITE, at(here))
+    assert shown.startswith(f"{path} resolves to {real}\n")
+    assert "resolves to" not in await TOOLS["fs_write"].preview(WRITE, at(here))
 
 
 async def test_a_diff_is_shown_whole_or_says_that_it_is_not(here: Path) -> None:

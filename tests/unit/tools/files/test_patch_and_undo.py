@@ -119,7 +119,7 @@ async def test_a_patch_edits_creates_deletes_and_renames(desk: Desk) -> None:
         ([{"path": "n", "delete": True}], "there is no file n"),
         ([{"path": "n", "oldText": "x", "newText": "y"}], "there is no file n"),
         ([{"path": "b.py", "oldText": "b", "newText": "c"}], "b.py has not been read"),
-        ([{"path": "b.py", "moveTo": "a.py"}], "a.py is there already"),
+        ([{"path": "b.py", "moveTo": "a.py"}], "a.py already exists"),
         ([{"path": "../out", "content": "x"}], "outside the working directory"),
         ([{"path": "b.py", "moveTo": "/etc/x"}], "is not in the working directory"),
         ([{"path": "b.py", "content": "1"}, {"path": "a.py", "oldText": "nowhere", "newText": "y"}], "does not occur"),

@@ -228,7 +228,7 @@ async def test_a_pipe_with_the_name_of_an_ignore_file_ends_a_search_early(
     pipe.parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(pipe)
     for told in (await finder.search("needle"), await finder.glob("*")):
-        assert told[-1].startswith("(Stopped because a file cannot be read, such as a pipe")
+        assert told[-1].startswith("(Stopped because a file cannot be read, for example a pipe")
 
 
 async def test_a_file_that_is_named_and_too_large_is_not_searched(finder: Finder) -> None:

@@ -160,7 +160,7 @@ async def test_after_a_failure_it_is_tried_again_with_patience(tmp_path: Path) -
         # What a program that was started says on its way down may be in it.
         assert not broken.value.is_untainted
         box.offer(ECHO)
-        with pytest.raises(Unavailable, match="tried again in 1 second") as unheard:
+        with pytest.raises(Unavailable, match="next attempt is in 1 second") as unheard:
             await box.call("mcp__box__echo")
         assert unheard.value.is_untainted
         box.clock.ahead += 2
@@ -183,8 +183,8 @@ async def test_two_servers_do_not_wait_for_each_other(tmp_path: Path) -> None:
         await box.servers.replace(configs, box.needs)
         await box.approve()
         assert [found.spec.name for found in box.servers.tools()] == ["mcp__box__echo"]
-        assert box.servers.problem("off") == "it is switched off"
-        with pytest.raises(Unavailable, match="is switched off") as unheard:
+        assert box.servers.problem("off") == "it is disabled"
+        with pytest.raises(Unavailable, match="is disabled") as unheard:
             await box.servers.refresh("off")
         assert unheard.value.is_untainted
 
@@ -297,7 +297,7 @@ async def test_an_approval_of_what_was_shown_is_none_of_what_is_there_now(tmp_pa
         await box.servers.refresh("box")
         (shown,) = box.servers.offers("box")
         box.offer(tool("echo", "Another."))
-        with pytest.raises(Conflict, match="not what the MCP server box says now"):
+        with pytest.raises(Conflict, match="no longer those of the MCP server box"):
             await box.servers.decide("box", [shown.digest], approved=True)
         assert box.servers.tools() == []
         (now,) = box.servers.offers("box")

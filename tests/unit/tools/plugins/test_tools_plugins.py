@@ -182,7 +182,7 @@ def test_names_are_taken_once_and_never_from_a_built_in_tool(folder: Path) -> No
     reasons = [flaw.reason for flaw in loaded.flaws]
     assert reasons[0] == "the name 'fs_read' belongs to a built-in tool; choose another"
     assert reasons[1].startswith("there is already a tool 'mine', at ")
-    assert reasons[2].startswith("names that begin with mcp__ or skill_ are given by Moot")
+    assert reasons[2].startswith("names that begin with mcp__ or skill_ are reserved for Moot")
     assert len(reasons) == 4
     assert (loaded.flaws[1].path, loaded.flaws[1].line) == (str(second), 5)
 

@@ -419,7 +419,7 @@ async def test_an_archive_with_its_skill_at_the_top_is_imported(shop: Shop) -> N
 
 async def test_an_archive_with_a_file_and_a_folder_of_one_name_is_refused(shop: Shop) -> None:
     (shop.cwd / "s.zip").write_bytes(zipped({"job/SKILL.md": GREET, "job/x": "a file", "job/x/y": "in it"}))
-    with pytest.raises(BadRequest, match="x/y lies in what is a file of the same name"):
+    with pytest.raises(BadRequest, match="x/y is inside a folder that has the name of a file"):
         await shop.result("import_skill", url="s.zip")
     assert not shop.folder.exists()
 

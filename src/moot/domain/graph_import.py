@@ -1,0 +1,322 @@
+"""Reads entities and facts for the knowledge graph from CSV and JSON. Used by tools/ontology and `moot graph`. Pure."""
+
+import csv
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from moot.domain.errors import BadRequest, MootError, TooLarge
+from moot.domain.graph import (
+    DEFAULT_CONFIDENCE,
+    NewEntity,
+    NewFact,
+    Refusal,
+    check_confidence,
+    check_properties,
+    check_source,
+    normalize_id,
+)
+from moot.domain.ontology import Term, TermKind, TermStatus, check_name, parse_validity
+from moot.domain.text import clean
+
+# Rows and characters of what a tool imports at once; a person imports a file in parts of this size.
+MOST_ROWS = 2_000
+MOST_CHARACTERS = 1_000_000
+
+# Columns of a CSV file and fields of an object that hold the id, the first that is there.
+_ID_FIELDS = ("id", "entity_id", "name")
+_DELIMITERS = (",", ";", "\t")
+_BOM = "\ufeff"
+
+Scalar = str | int | float | bool
+
+
+class Parsed(Struct, frozen=True, kw_only=True):
+    """What an import contains: entities, declared types and predicates, and what cannot be read."""
+
+    entities: tuple[NewEntity, ...]
+    declared: tuple[Term, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def total(self) -> int:
+        return len(self.entities) + len(self.refusals)
+
+
+def check_size(data: str) -> None:
+    if len(data) > MOST_CHARACTERS:
+        raise TooLarge(
+            f"the data has {len(data):,} characters", fix=f"Import at most {MOST_CHARACTERS:,} at once, or a file."
+        )
+
+
+def check_rows(parsed: Parsed) -> None:
+    if parsed.total > MOST_ROWS:
+        raise TooLarge(f"the data has {parsed.total:,} rows", fix=f"Import at most {MOST_ROWS:,} at once, or a file.")
+
+
+# ---- CSV ------------------------------------------------------------------------------------------
+
+
+def parse_csv(data: str, type_name: str) -> Parsed:
+    """Return one entity per row. The first row has the names of the properties; one of them is the id.
+
+    A row whose fields do not match the header, or whose quotes do not end, is refused with its line.
+    """
+    check_name(TermKind.TYPE, type_name)
+    entities: list[NewEntity] = []
+    refusals: list[Refusal] = []
+    header: list[str] = []
+    for place, row in _read_rows(data.removeprefix(_BOM)):
+        if isinstance(row, csv.Error):
+            refusals.append(Refusal(place=place, reason=f"not valid CSV: {row}"))
+        elif not header:
+            header = _check_header(row)
+        else:
+            try:
+                entities.append(_read_row(header, row, type_name, place))
+            except MootError as error:
+                refusals.append(Refusal(place=place, reason=error.sentence))
+    if not header:
+        raise BadRequest("the CSV data has no header", fix="The first row names the properties.")
+    return Parsed(entities=tuple(entities), refusals=tuple(refusals))
+
+
+def _read_rows(text: str) -> Iterator[tuple[str, list[str] | csv.Error]]:
+    """Return each row that is not empty, or what is wrong with it, with the line it begins in."""
+    reader = csv.reader(StringIO(text, newline=""), delimiter=_find_delimiter(text), strict=True)
+    while True:
+        place = f"line {reader.line_num + 1}"
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield place, error
+        else:
+            if any(field.strip() for field in row):
+                yield place, row
+
+
+def _find_delimiter(text: str) -> str:
+    first = text.lstrip("\r\n").partition("\n")[0]
+    return max(_DELIMITERS, key=first.count)
+
+
+def _check_header(row: Sequence[str]) -> list[str]:
+    header = [" ".join(clean(field).split()) for field in row]
+    repeated = sorted({field for field in header if header.count(field) > 1})
+    if "" in header or repeated:
+        problem = f"names {repeated[0]!r} twice" if repeated and repeated[0] else "has an empty name"
+        raise BadRequest(f"the header {problem}", fix="Give each column a name of its own.")
+    check_properties(dict.fromkeys(header, ""))
+    return header
+
+
+def _read_row(header: Sequence[str], row: Sequence[str], type_name: str, place: str) -> NewEntity:
+    if len(row) != len(header):
+        raise BadRequest(f"the row has {len(row)} fields, the header {len(header)}", fix="")
+    fields = {name: clean(value).strip() for name, value in zip(header, row, strict=True)}
+    properties = {name: value for name, value in fields.items() if value}
+    id_field = _find_id_field(header)
+    entity_id = properties.pop(id_field, "") if id_field else _make_id(type_name, fields)
+    if not entity_id:
+        raise BadRequest(f"the column {id_field!r} is empty", fix="")
+    check_properties(properties)
+    return NewEntity(id=normalize_id(entity_id, "id"), type=type_name, properties=properties, place=place)
+
+
+def _find_id_field(names: Iterable[str]) -> str:
+    by_folded = {name.casefold(): name for name in names}
+    return next((by_folded[name] for name in _ID_FIELDS if name in by_folded), "")
+
+
+def _make_id(type_name: str, fields: dict[str, Any]) -> str:
+    """Return an id that the same content always has, so that it is not imported twice."""
+    digest = hashlib.sha256(msgspec.json.encode(sorted(fields.items()))).hexdigest()
+    return f"{type_name}-{digest[:12]}"
+
+
+# ---- JSON -----------------------------------------------------------------------------------------
+
+
+def parse_json(data: str, type_name: str = "", *, source: str = "json") -> Parsed:
+    """Return the entities of a JSON document: a list of them, or an object with `entities`, as an export has it.
+
+    An object may also have `facts`, and declare `types` and `predicates`.
+    """
+    document = _decode(data)
+    if isinstance(document, list):
+        document = {"entities": document}
+    if not isinstance(document, dict) or not {"entities", "facts"} & document.keys():
+        raise BadRequest("the JSON data has no list of entities", fix='Write {"entities": [{"id": …, "type": …}]}.')
+    reader = _JsonReader(type_name, source)
+    for kind, key in ((TermKind.TYPE, "types"), (TermKind.PREDICATE, "predicates")):
+        for number, item in enumerate(_list(document, key), 1):
+            reader.declare(kind, item, f"{kind} {number}")
+    for number, item in enumerate(_list(document, "entities"), 1):
+        reader.read_entity(item, f"entity {number}")
+    for number, item in enumerate(_list(document, "facts"), 1):
+        reader.read_fact(item, f"fact {number}")
+    return reader.result()
+
+
+def parse_jsonl(data: str, type_name: str = "", *, source: str = "json") -> Parsed:
+    """Return one entity per line."""
+    reader = _JsonReader(type_name, source)
+    for number, line in enumerate(data.removeprefix(_BOM).splitlines(), 1):
+        if not line.strip():
+            continue
+        place = f"line {number}"
+        try:
+            item = _decode(line)
+        except MootError as error:
+            reader.refuse(place, error)
+        else:
+            reader.read_entity(item, place)
+    return reader.result()
+
+
+def _decode(data: str) -> Any:
+    try:
+        return msgspec.json.decode(data.removeprefix(_BOM).encode("utf-8", "surrogatepass"))
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise BadRequest(f"the data is not valid JSON: {error}", fix="Check it where the error says.") from None
+
+
+def _list(document: dict[str, Any], key: str) -> list[Any]:
+    found = document.get(key) or []
+    if not isinstance(found, list):
+        raise BadRequest(f"{key} is not a list", fix="")
+    return found
+
+
+class _JsonReader:
+    def __init__(self, type_name: str, source: str) -> None:
+        self._type = type_name
+        self._source = source
+        self._entities: list[NewEntity] = []
+        self._declared: list[Term] = []
+        self._refusals: list[Refusal] = []
+
+    def result(self) -> Parsed:
+        return Parsed(entities=tuple(self._entities), declared=tuple(self._declared), refusals=tuple(self._refusals))
+
+    def refuse(self, place: str, error: MootError) -> None:
+        self._refusals.append(Refusal(place=place, reason=error.sentence))
+
+    def declare(self, kind: TermKind, item: Any, place: str) -> None:
+        try:
+            fields = {"name": item} if isinstance(item, str) else _require_object(item)
+            name = _text(fields, "name")
+            check_name(kind, name)
+            self._declared.append(
+                Term(
+                    kind=kind,
+                    name=name,
+                    status=TermStatus.PROPOSED,
+                    is_exclusive=fields.get("exclusive") is True,
+                    reason="declared by an import",
+                )
+            )
+        except MootError as error:
+            self.refuse(place, error)
+
+    def read_entity(self, item: Any, place: str) -> None:
+        try:
+            fields = _require_object(item)
+            entity_id = normalize_id(_text(fields, _find_id_field(fields) or "id"), "id")
+            type_name = _text(fields, "type", "") or self._type
+            properties = read_properties(_require_object(fields.get("properties") or {}))
+            check_properties(properties)
+            facts = tuple(
+                self._make_fact(_require_object(each), entity_id, type_name) for each in _list(fields, "relations")
+            )
+            self._entities.append(
+                NewEntity(id=entity_id, type=type_name, properties=properties, facts=facts, place=place)
+            )
+        except MootError as error:
+            self.refuse(place, error)
+
+    def read_fact(self, item: Any, place: str) -> None:
+        try:
+            fields = _require_object(item)
+            subject = normalize_id(_text(fields, "subject"), "subject")
+            fact = self._make_fact(fields, subject, _text(fields, "subject_type", ""))
+            self._entities.append(NewEntity(id=subject, type=fact.subject_type, facts=(fact,), place=place))
+        except MootError as error:
+            self.refuse(place, error)
+
+    def _make_fact(self, fields: dict[str, Any], subject: str, subject_type: str) -> NewFact:
+        confidence = fields.get("confidence", DEFAULT_CONFIDENCE)
+        if isinstance(confidence, bool) or not isinstance(confidence, int | float):
+            raise BadRequest("confidence is not a number", fix="")
+        return NewFact(
+            subject=subject,
+            predicate=_text(fields, "predicate"),
+            object=normalize_id(_text(fields, "object"), "object"),
+            subject_type=subject_type,
+            object_type=_text(fields, "object_type", ""),
+            confidence=check_confidence(confidence),
+            source=check_source(_text(fields, "source", "") or self._source),
+            valid=parse_validity(_text(fields, "valid_from", ""), _text(fields, "valid_to", "")),
+        )
+
+
+def _require_object(item: Any) -> dict[str, Any]:
+    if not isinstance(item, dict):
+        raise BadRequest("it is not a JSON object", fix="")
+    return item
+
+
+def _text(fields: dict[str, Any], name: str, default: str | None = None) -> str:
+    value = fields.get(name, default)
+    if isinstance(value, bool | float) or not isinstance(value, str | int):
+        raise BadRequest(f"{name} is missing" if value is None else f"{name} is not a text", fix="")
+    return clean(str(value)).strip()
+
+
+def read_properties(fields: dict[str, Any], *, skip_nested: bool = False) -> dict[str, str]:
+    """Return the fields as texts. Lists and objects are refused or skipped, and what is null or empty is left out."""
+    found: dict[str, str] = {}
+    for name, value in fields.items():
+        if isinstance(value, dict | list):
+            if not skip_nested:
+                raise BadRequest(f"the property {name[:40]!r} is not a text, a number or a boolean", fix="")
+        elif value is not None and value != "":
+            found[" ".join(clean(name).split())] = _render_value(value)
+    return found
+
+
+def _render_value(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and math.isfinite(value) and value.is_integer():
+        return str(int(value))
+    return clean(str(value)).strip()
+
+
+def parse_result(tool_name: str, result: str, type_name: str, predicate: str) -> NewEntity:
+    """Return the entity that a tool's result describes: its plain fields are properties, its id or name the id."""
+    found = _decode(result)
+    if isinstance(found, list) and len(found) == 1:
+        found = found[0]
+    if not isinstance(found, dict):
+        raise BadRequest("result_json is not a JSON object", fix="Pass the object that describes one entity.")
+    properties = read_properties(found, skip_nested=True)
+    id_field = _find_id_field(properties)
+    entity_id = properties.pop(id_field) if id_field else _make_id(type_name, properties)
+    if not properties and not id_field:
+        raise BadRequest("result_json has no plain fields", fix="Pass the object that describes one entity.")
+    check_properties(properties)
+    source = check_source(f"mcp:{tool_name}")
+    entity_id, tool = normalize_id(entity_id, "id"), normalize_id(tool_name, "tool_name")
+    fact = NewFact(
+        subject=entity_id, predicate=predicate, object=tool, subject_type=type_name, object_type="tool", source=source
+    )
+    return NewEntity(id=entity_id, type=type_name, properties=properties, facts=(fact,), place=tool)

@@ -1,0 +1,79 @@
+"""The rows of one owner's graph that graph_rules.py works on. Implemented by graph.py and memory/graph.py."""
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from moot.domain.graph import Fact, FactFilter, NewFact, Period, Statement
+from moot.domain.ontology import Term, TermKind, Terms
+
+
+class EntityRow(Struct, frozen=True, kw_only=True):
+    """An entity. `parent` is the one it was merged into, 0 for none; `root` the end of that chain, at first itself."""
+
+    number: int
+    id: str
+    type: str
+    root: int
+    parent: int = 0
+    merge_reason: str = ""
+    merge_taint: frozenset[str] = frozenset()
+    created_at: float = 0.0
+    taint: frozenset[str] = frozenset()
+
+
+class GraphRows(Protocol):
+    """Access to rows inside one transaction."""
+
+    def load_terms(self) -> Terms:
+        """Return the current types and predicates, the built-in ones included."""
+        ...
+
+    def list_changes(self, kind: TermKind, name: str) -> list[Term]: ...
+    def add_term(self, term: Term) -> None: ...
+    def find_entity(self, entity_id: str) -> EntityRow | None: ...
+    def get_entity(self, number: int) -> EntityRow: ...
+    def add_entity(self, entity_id: str, type_name: str, statement: Statement) -> EntityRow: ...
+    def put_entity(self, row: EntityRow) -> None: ...
+    def list_group(self, root: int) -> list[EntityRow]:
+        """Return the entities with this root, in the order they were made."""
+        ...
+
+    def list_similar_ids(self, entity_id: str) -> list[str]:
+        """Return some ids that begin like this one and come from nobody untrusted."""
+        ...
+
+    def list_roots(
+        self, type_name: str, filters: Sequence[tuple[str, str, str]], after: int, limit: int
+    ) -> list[EntityRow]: ...
+    def load_properties(self, root: int) -> dict[str, tuple[str, frozenset[str]]]:
+        """Return the properties of an entity and of its aliases, where it has none of that name itself."""
+        ...
+
+    def put_property(self, number: int, name: str, value: str, taint: frozenset[str]) -> None: ...
+    def count_facts(self) -> int: ...
+    def add_fact(
+        self, new: NewFact, valid: Period, subject: EntityRow, target: EntityRow, statement: Statement
+    ) -> int: ...
+    def confirm_fact(self, number: int, confidence: float, taint: frozenset[str]) -> None: ...
+    def retract_fact(self, fact: Fact, statement: Statement, reason: str, *, is_wrong: bool) -> None: ...
+    def get_fact(self, number: int) -> Fact: ...
+    def list_facts(self, wanted: FactFilter, hidden: frozenset[str]) -> list[Fact]: ...
+    def list_about(self, ids: Collection[str], hidden: frozenset[str], during: Period | None, limit: int) -> list[Fact]:
+        """Return facts with one of these entities as subject or object, of those that were true then, in order."""
+        ...
+
+    def list_contested(self, predicates: Collection[str]) -> list[Fact]:
+        """Return facts of these predicates; at least those that are not wrong and whose subject has several objects."""
+        ...
+
+    def measure_type(self, name: str) -> tuple[int, int, dict[str, int], dict[str, int]]:
+        """Return the entities and facts of a type, and how often its properties and predicates are used."""
+        ...
+
+    def measure(self) -> tuple[int, int, int, int]:
+        """Return the entities, the merged ones, the facts, the retracted ones."""
+        ...
+
+    def clear(self) -> None: ...

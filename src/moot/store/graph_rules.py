@@ -1,0 +1,365 @@
+"""What may be done with a knowledge graph, over the rows of either store. Called inside one transaction each."""
+
+from collections.abc import Sequence
+from math import inf
+
+from msgspec.structs import replace
+
+from moot.domain.errors import BadRequest, Conflict, MootError, NotFound
+from moot.domain.graph import (
+    MOST_FACTS,
+    Asserted,
+    Entity,
+    Fact,
+    FactFilter,
+    Imported,
+    Merged,
+    NewEntity,
+    NewFact,
+    Period,
+    Refusal,
+    Statement,
+    Walk,
+    Walked,
+    check_properties,
+    find_conflicts,
+    walk_graph,
+)
+from moot.domain.graph import Conflict as FactConflict
+from moot.domain.near_names import suggest_name
+from moot.domain.ontology import (
+    Health,
+    Term,
+    TermKind,
+    TermStatus,
+    Usage,
+    check_open,
+    list_exclusive,
+    list_hidden,
+    require_term,
+)
+from moot.store.graph_rows import EntityRow, GraphRows
+from moot.store.graph_terms import check_term, use_term
+
+MOST_ALIASES = 1_000
+_EVERYTHING = 1_000_000_000
+
+
+# ---- facts ----------------------------------------------------------------------------------------
+
+
+def assert_fact(rows: GraphRows, new: NewFact, statement: Statement) -> Asserted:
+    proposed = [
+        *use_term(rows, TermKind.PREDICATE, new.predicate, statement),
+        *(use_term(rows, TermKind.TYPE, new.subject_type, statement) if new.subject_type else ()),
+        *(use_term(rows, TermKind.TYPE, new.object_type, statement) if new.object_type else ()),
+    ]
+    subject = _use_entity(rows, new.subject, new.subject_type, statement)
+    target = _use_entity(rows, new.object, new.object_type, statement)
+    valid = new.valid or Period(statement.now, inf)
+    known = _find_same(rows, subject, new.predicate, target, valid)
+    if known is not None:
+        confirmed = (max(known.confidence, new.confidence), known.taint & statement.taint)
+        rows.confirm_fact(known.number, *confirmed)
+        return Asserted(fact=rows.get_fact(known.number), is_new=False, proposed=tuple(proposed))
+    if rows.count_facts() >= MOST_FACTS:
+        raise BadRequest(f"the graph has {MOST_FACTS} facts already", fix="Export it and clear it.")
+    number = rows.add_fact(new, valid, subject, target, statement)
+    fact = rows.get_fact(number)
+    found = _conflicts_about(rows, fact.subject, fact.predicate)
+    conflict = next((each for each in found if fact in each.facts), None)
+    return Asserted(fact=fact, is_new=True, conflict=conflict, proposed=tuple(proposed))
+
+
+def _find_same(rows: GraphRows, subject: EntityRow, predicate: str, target: EntityRow, valid: Period) -> Fact | None:
+    """Return a fact that says the same of a time that includes this one."""
+    wanted = FactFilter(
+        subject=subject.id, predicate=predicate, object=target.id, includes_hidden=True, limit=_EVERYTHING
+    )
+    for fact in rows.list_facts(wanted, frozenset()):
+        truth = fact.truth
+        if truth is not None and not fact.is_retracted and truth.start <= valid.start and valid.end <= truth.end:
+            return fact
+    return None
+
+
+def _conflicts_about(rows: GraphRows, subject: str, predicate: str = "") -> list[FactConflict]:
+    exclusive = list_exclusive(rows.load_terms())
+    if predicate and predicate not in exclusive:
+        return []
+    found = rows.list_facts(FactFilter(subject=subject, predicate=predicate, limit=_EVERYTHING), frozenset())
+    return find_conflicts(fact for fact in found if fact.predicate in exclusive)
+
+
+def retract(
+    rows: GraphRows, triple: tuple[str, str, str], reason: str, statement: Statement, *, is_wrong: bool
+) -> list[Fact]:
+    subject, predicate, target = triple
+    wanted = FactFilter(subject=subject, predicate=predicate, object=target, includes_hidden=True, limit=_EVERYTHING)
+    found = [fact for fact in rows.list_facts(wanted, frozenset()) if not fact.is_retracted]
+    if not found:
+        raise _no_fact_error(rows, triple)
+    for fact in found:
+        rows.retract_fact(fact, statement, reason, is_wrong=is_wrong)
+    return [rows.get_fact(fact.number) for fact in found]
+
+
+def _no_fact_error(rows: GraphRows, triple: tuple[str, str, str]) -> NotFound:
+    """Return the error for a fact that is not there, with what is nearest to it."""
+    subject, predicate, target = triple
+    require_entity(rows, subject)
+    require_term(rows.load_terms(), TermKind.PREDICATE, predicate)
+    wanted = FactFilter(subject=subject, predicate=predicate, includes_hidden=True)
+    found = [fact for fact in rows.list_facts(wanted, frozenset()) if not fact.is_retracted]
+    objects = {fact.object for fact in found}
+    near = suggest_name(target, objects)
+    listed = f"It is known: {', '.join(sorted(objects)[:5])}." if objects else "There is no such fact about it."
+    error = NotFound(f"there is no fact: {subject} {predicate} {target}", fix=near or listed)
+    return error.with_taint(_join_taint(found))
+
+
+def _join_taint(facts: Sequence[Fact]) -> frozenset[str]:
+    return frozenset().union(*(fact.taint for fact in facts))
+
+
+def replace_fact(rows: GraphRows, new: NewFact, reason: str, statement: Statement) -> Asserted:
+    asserted = assert_fact(rows, new, statement)
+    wanted = FactFilter(subject=asserted.fact.subject, predicate=new.predicate, limit=_EVERYTHING)
+    for fact in rows.list_facts(wanted, frozenset()):
+        if fact.object != asserted.fact.object and not fact.is_retracted:
+            rows.retract_fact(fact, statement, reason, is_wrong=False)
+    return replace(asserted, conflict=None)
+
+
+def list_facts(rows: GraphRows, wanted: FactFilter) -> list[Fact]:
+    return rows.list_facts(wanted, frozenset() if wanted.includes_hidden else list_hidden(rows.load_terms()))
+
+
+def walk(rows: GraphRows, wanted: Walk) -> Walked:
+    start = rows.get_entity(require_entity(rows, wanted.start).root).id
+    terms = rows.load_terms()
+    for predicate in wanted.predicates:
+        require_term(terms, TermKind.PREDICATE, predicate)
+    if wanted.subject_type:
+        require_term(terms, TermKind.TYPE, wanted.subject_type)
+    hidden = list_hidden(terms)
+    return walk_graph(
+        replace(wanted, start=start), lambda ids, limit: rows.list_about(ids, hidden, wanted.during, limit)
+    )
+
+
+# ---- conflicts ------------------------------------------------------------------------------------
+
+
+def list_conflicts(rows: GraphRows) -> list[FactConflict]:
+    exclusive = list_exclusive(rows.load_terms())
+    return find_conflicts(rows.list_contested(exclusive)) if exclusive else []
+
+
+def resolve(rows: GraphRows, conflict_id: str, winner: str, reason: str, statement: Statement) -> list[Fact]:
+    conflicts = list_conflicts(rows)
+    conflict = next((each for each in conflicts if each.id == conflict_id), None)
+    if conflict is None:
+        near = suggest_name(conflict_id, [each.id for each in conflicts])
+        raise NotFound(f"there is no open conflict {conflict_id!r}", fix=f"{near}List them: ontology_list_conflicts.")
+    found = rows.find_entity(winner)
+    canonical = rows.get_entity(found.root).id if found else winner
+    losers = [fact for fact in conflict.facts if fact.object != canonical]
+    if len(losers) == len(conflict.facts):
+        objects = sorted({fact.object for fact in conflict.facts})
+        error = BadRequest(f"{winner!r} is not part of {conflict_id}", fix=f"Choose one of: {', '.join(objects)}.")
+        raise error.with_taint(_join_taint(conflict.facts))
+    for fact in losers:
+        rows.retract_fact(fact, statement, reason, is_wrong=True)
+    return [rows.get_fact(fact.number) for fact in losers]
+
+
+# ---- entities -------------------------------------------------------------------------------------
+
+
+def require_entity(rows: GraphRows, entity_id: str) -> EntityRow:
+    found = rows.find_entity(entity_id)
+    if found is None:
+        near = suggest_name(entity_id, rows.list_similar_ids(entity_id))
+        raise NotFound(f"there is no entity {entity_id!r}", fix=near or "Search with ontology_query_entities.")
+    return found
+
+
+def read_entity(rows: GraphRows, row: EntityRow) -> Entity:
+    """Return the entity that a row belongs to, with the properties of all its names."""
+    group = rows.list_group(row.root)
+    root = next(each for each in group if each.number == row.root)
+    properties = rows.load_properties(row.root)
+    taints = [each.taint | each.merge_taint for each in group] + [taint for _, taint in properties.values()]
+    return Entity(
+        id=root.id,
+        type=_type_of(group),
+        properties={name: value for name, (value, _) in properties.items()},
+        aliases=tuple(each.id for each in group if each.number != root.number),
+        taint=frozenset().union(*taints),
+        number=root.number,
+        created_at=root.created_at,
+    )
+
+
+def _type_of(group: Sequence[EntityRow]) -> str:
+    return next((each.type for each in group if each.type), "")
+
+
+def list_entities(
+    rows: GraphRows, type_name: str, filters: Sequence[tuple[str, str, str]], after: int, limit: int
+) -> list[Entity]:
+    if type_name:
+        term = require_term(rows.load_terms(), TermKind.TYPE, type_name)
+        if term.status is TermStatus.QUARANTINED:
+            check_open(term)
+    return [read_entity(rows, row) for row in rows.list_roots(type_name, filters, after, limit)]
+
+
+def _use_entity(rows: GraphRows, entity_id: str, type_name: str, statement: Statement) -> EntityRow:
+    """Return the entity; make it if there is none, and give it the type if it has none."""
+    row = rows.find_entity(entity_id)
+    if row is None:
+        return rows.add_entity(entity_id, type_name, statement)
+    if not type_name or row.type == type_name:
+        return row
+    known = row.type or _type_of(rows.list_group(row.root))
+    if known and known != type_name:
+        raise Conflict(
+            f"{entity_id!r} is a {known}, not a {type_name}", fix="Leave the type out, or name another entity."
+        )
+    row = replace(row, type=type_name, taint=row.taint | statement.taint)
+    rows.put_entity(row)
+    return row
+
+
+def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statement: Statement) -> Merged:
+    target = rows.get_entity(require_entity(rows, canonical).root)
+    row = require_entity(rows, duplicate)
+    if row.root == target.number:
+        raise BadRequest(f"{duplicate!r} and {canonical!r} are the same entity already", fix="Nothing has to be done.")
+    if row.parent:
+        into = rows.get_entity(row.parent)
+        error = Conflict(f"{duplicate!r} is merged into {into.id!r}", fix=f"Merge {into.id!r}, or undo that first.")
+        raise error.with_taint(into.taint)
+    group, others = rows.list_group(row.number), rows.list_group(target.number)
+    one, other = _type_of(others), _type_of(group)
+    if one and other and one != other:
+        raise Conflict(f"{canonical!r} is a {one} and {duplicate!r} a {other}", fix="Merge entities of one type.")
+    if len(group) + len(others) > MOST_ALIASES:
+        raise BadRequest(f"{canonical!r} would have too many aliases", fix=f"At most {MOST_ALIASES} are kept.")
+    moved = _count_facts_of(rows, row.id)
+    before = {each.id for name in (target.id, row.id) for each in _conflicts_about(rows, name)}
+    for each in group:
+        rows.put_entity(replace(each, root=target.number))
+    merged = replace(row, root=target.number, parent=target.number, merge_reason=reason, merge_taint=statement.taint)
+    rows.put_entity(merged)
+    made = tuple(each for each in _conflicts_about(rows, target.id) if each.id not in before)
+    aliases = tuple(each.id for each in group)
+    return Merged(canonical=target.id, duplicate=row.id, facts=moved, aliases=aliases, conflicts=made)
+
+
+def unmerge(rows: GraphRows, alias: str) -> Merged:
+    row = require_entity(rows, alias)
+    if not row.parent:
+        others = [each.id for each in rows.list_group(row.root) if each.number != row.number]
+        fix = f"Its aliases are: {', '.join(others[:5])}." if others else "It has no aliases either."
+        raise BadRequest(f"{alias!r} is not merged into another entity", fix=fix)
+    into = rows.get_entity(row.parent)
+    group = rows.list_group(row.root)
+    freed = {row.number}
+    # An entity is always merged into one that has no parent yet, so a few passes over the group find all below it.
+    while True:
+        more = {each.number for each in group if each.parent in freed} - freed
+        if not more:
+            break
+        freed |= more
+    for each in group:
+        if each.number in freed:
+            rows.put_entity(replace(each, root=row.number))
+    rows.put_entity(replace(row, root=row.number, parent=0, merge_reason="", merge_taint=frozenset()))
+    aliases = tuple(each.id for each in group if each.number in freed)
+    return Merged(canonical=into.id, duplicate=row.id, facts=_count_facts_of(rows, row.id), aliases=aliases)
+
+
+def _count_facts_of(rows: GraphRows, entity_id: str) -> int:
+    everything = [
+        *rows.list_facts(FactFilter(subject=entity_id, includes_hidden=True, limit=_EVERYTHING), frozenset()),
+        *rows.list_facts(FactFilter(object=entity_id, includes_hidden=True, limit=_EVERYTHING), frozenset()),
+    ]
+    return len({fact.number for fact in everything})
+
+
+def import_entities(
+    rows: GraphRows, entities: Sequence[NewEntity], declared: Sequence[Term], statement: Statement
+) -> Imported:
+    refusals: list[Refusal] = []
+    proposed: list[str] = []
+    done = facts = conflicts = 0
+    for term in declared:
+        if (term.kind, term.name) not in rows.load_terms():
+            rows.add_term(replace(term, changed_at=statement.now, taint=statement.taint))
+            proposed.append(f"{term.kind} {term.name}")
+    for entity in entities:
+        try:
+            # Everything that can refuse an entity is checked before anything of it is written.
+            _check_import(rows, entity)
+        except MootError as error:
+            refusals.append(Refusal(place=entity.place or entity.id, reason=error.sentence))
+            continue
+        proposed += use_term(rows, TermKind.TYPE, entity.type, statement) if entity.type else ()
+        row = _use_entity(rows, entity.id, entity.type, statement)
+        for name, value in entity.properties.items():
+            rows.put_property(row.number, name, value, statement.taint)
+        for new in entity.facts:
+            asserted = assert_fact(rows, new, statement)
+            facts += asserted.is_new
+            conflicts += asserted.conflict is not None
+            proposed += asserted.proposed
+        done += 1
+    return Imported(entities=done, facts=facts, refusals=tuple(refusals), conflicts=conflicts, proposed=tuple(proposed))
+
+
+def _check_import(rows: GraphRows, entity: NewEntity) -> None:
+    check_properties(entity.properties)
+    types: dict[str, str] = {}
+    uses = [(entity.id, entity.type)]
+    for new in entity.facts:
+        check_term(rows, TermKind.PREDICATE, new.predicate)
+        uses += [(new.subject, new.subject_type), (new.object, new.object_type)]
+    for entity_id, type_name in uses:
+        if not type_name:
+            continue
+        check_term(rows, TermKind.TYPE, type_name)
+        row = rows.find_entity(entity_id)
+        known = types.get(entity_id) or ((row.type or _type_of(rows.list_group(row.root))) if row else "")
+        if known and known != type_name:
+            raise Conflict(f"{entity_id!r} is a {known}, not a {type_name}", fix="Give it that type, or another id.")
+        types[entity_id] = type_name
+    if rows.count_facts() + len(entity.facts) > MOST_FACTS:
+        raise BadRequest(f"the graph has {MOST_FACTS} facts already", fix="Export it and clear it.")
+
+
+# ---- counts --------------------------------------------------------------------------------------
+
+
+def measure_type(rows: GraphRows, name: str) -> Usage:
+    require_term(rows.load_terms(), TermKind.TYPE, name)
+    entities, facts, properties, predicates = rows.measure_type(name)
+    return Usage(entities=entities, facts=facts, properties=properties, predicates=predicates)
+
+
+def measure(rows: GraphRows) -> Health:
+    counts: dict[TermKind, dict[str, int]] = {kind: dict.fromkeys(TermStatus, 0) for kind in TermKind}
+    for term in rows.load_terms().values():
+        counts[term.kind][term.status.value] += 1
+    entities, merged, facts, retracted = rows.measure()
+    return Health(
+        types=counts[TermKind.TYPE],
+        predicates=counts[TermKind.PREDICATE],
+        entities=entities,
+        merged=merged,
+        facts=facts,
+        retracted=retracted,
+        conflicts=len(list_conflicts(rows)),
+    )

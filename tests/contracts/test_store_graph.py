@@ -1,0 +1,311 @@
+"""The Graph port: facts in time, conflicts, merges that can be undone, types and predicates, and owners."""
+
+import asyncio
+from math import inf
+
+import pytest
+from msgspec.structs import replace
+
+from moot.domain.errors import BadRequest, Conflict, NotFound
+from moot.domain.graph import Fact, FactFilter, NewEntity, NewFact, Period, Statement, Walk
+from moot.domain.mail import UNVERIFIED_TAINT
+from moot.domain.ontology import Term, TermKind, TermStatus
+from moot.domain.ports.graph import Graph
+from moot.domain.ports.storage import Storage
+from tests.contracts.store_kit import Disk, with_disk, with_storage
+
+ME = "user"
+AT_1 = Statement(now=1.0, run_id="run-1")
+AT_2 = Statement(now=2.0, run_id="run-2")
+AT_5 = Statement(now=5.0)
+
+
+def fact(subject: str, predicate: str, target: str, **more: object) -> NewFact:
+    return NewFact(subject=subject, predicate=predicate, object=target, **more)  # type: ignore[arg-type]
+
+
+def triples(facts: "list[Fact] | tuple[Fact, ...]") -> list[tuple[str, str, str]]:
+    return [(each.subject, each.predicate, each.object) for each in facts]
+
+
+async def objects_at(graph: Graph, subject: str, predicate: str, at: float) -> list[str]:
+    wanted = FactFilter(subject=subject, predicate=predicate, during=Period(at, at))
+    return [each.object for each in await graph.list_facts(ME, wanted)]
+
+
+@with_storage
+async def test_a_fact_is_true_from_when_it_is_stated_until_it_is_retracted(storage: Storage) -> None:
+    graph = storage.graph
+    made = await graph.assert_fact(ME, fact("ada", "works_at", "acme", subject_type="person", confidence=0.5), AT_1)
+    assert (made.is_new, made.conflict, made.proposed) == (True, None, ())
+    assert (made.fact.subject_type, made.fact.run_id, made.fact.valid) == ("person", "run-1", Period(1.0, inf))
+    again = await graph.assert_fact(ME, fact("ada", "works_at", "acme", confidence=0.9), AT_2)
+    assert (again.is_new, again.fact.number, again.fact.confidence) == (False, made.fact.number, 0.9)
+    await graph.assert_fact(ME, fact("ada", "works_at", "mill", valid=Period(-10.0, -5.0)), AT_2)
+    assert [await objects_at(graph, "ada", "works_at", at) for at in (-11.0, -7.0, -5.0, 1.0)] == [
+        [],
+        ["mill"],
+        [],
+        ["acme"],
+    ]
+    (ended,) = await graph.retract(ME, ("ada", "works_at", "acme"), "she left", AT_5)
+    assert (ended.retracted_at, ended.reason, ended.is_wrong) == (5.0, "she left", False)
+    assert await objects_at(graph, "ada", "works_at", 4.0) == ["acme"]
+    assert await objects_at(graph, "ada", "works_at", 5.0) == []
+    # Nothing is deleted.
+    assert len(await graph.list_facts(ME, FactFilter(subject="ada"))) == 2
+    with pytest.raises(NotFound, match="there is no fact: ada works_at acme"):
+        await graph.retract(ME, ("ada", "works_at", "acme"), "again", AT_5)
+    await graph.retract(ME, ("ada", "works_at", "mill"), "never did", AT_5, is_wrong=True)
+    assert await objects_at(graph, "ada", "works_at", -7.0) == []
+
+
+@with_storage
+async def test_exclusive_facts_conflict_while_both_are_true_and_are_resolved_with_a_reason(storage: Storage) -> None:
+    graph = storage.graph
+    await graph.assert_fact(ME, fact("ada", "born_in", "london"), AT_1)
+    # One that ended before is no contradiction, nor is another object of a predicate that allows several.
+    await graph.assert_fact(ME, fact("ada", "born_in", "rome", valid=Period(-9.0, 0.5)), AT_1)
+    for friend in ("bob", "cy"):
+        assert (await graph.assert_fact(ME, fact("ada", "knows", friend), AT_1)).conflict is None
+    made = await graph.assert_fact(ME, fact("ada", "born_in", "paris"), AT_2)
+    assert made.conflict is not None
+    assert [each.object for each in made.conflict.facts] == ["london", "paris"]
+    (conflict,) = await graph.list_conflicts(ME)
+    assert conflict == made.conflict
+    with pytest.raises(BadRequest, match="Choose one of: london, paris|'oslo' is not part"):
+        await graph.resolve(ME, conflict.id, "oslo", "why not", AT_5)
+    with pytest.raises(NotFound, match="no open conflict"):
+        await graph.resolve(ME, "conflict-999", "paris", "why not", AT_5)
+    (loser,) = await graph.resolve(ME, conflict.id, "london", "the register says so", AT_5)
+    assert (loser.object, loser.is_wrong, loser.reason) == ("paris", True, "the register says so")
+    assert await graph.list_conflicts(ME) == []
+    # What has lost was never true.
+    assert await objects_at(graph, "ada", "born_in", 3.0) == ["london"]
+
+
+def test_of_facts_asserted_at_once_the_later_one_sees_the_conflict(tmp_path: object, storage_kind: str) -> None:
+    async def scenario(disk: Disk) -> None:
+        first, second = await disk.open(), await disk.open()
+        made = await asyncio.gather(
+            *(
+                storage.graph.assert_fact(ME, fact("ada", "born_in", place), replace(AT_1, run_id=f"run-{number}"))
+                for number, (storage, place) in enumerate([(first, "london"), (second, "paris"), (first, "rome")])
+            )
+        )
+        # Each is stored, and all but the first to be committed are told.
+        assert sorted(each.conflict is None for each in made) == [False, False, True]
+        (conflict,) = await second.graph.list_conflicts(ME)
+        assert {each.object for each in conflict.facts} == {"london", "paris", "rome"}
+        await first.store.close()
+        await second.store.close()
+
+    with_disk(scenario)(tmp_path, storage_kind)  # type: ignore[arg-type]
+
+
+@with_storage
+async def test_a_merge_joins_names_and_facts_and_can_be_undone(storage: Storage) -> None:
+    graph = storage.graph
+    await graph.assert_fact(ME, fact("ada", "born_in", "london", subject_type="person"), AT_1)
+    await graph.assert_fact(ME, fact("a. lovelace", "born_in", "westminster"), AT_1)
+    await graph.assert_fact(ME, fact("bob", "knows", "a. lovelace"), AT_1)
+    await graph.import_entities(ME, [NewEntity(id="a. lovelace", properties={"field": "maths"})], (), AT_1)
+    before = await graph.list_facts(ME, FactFilter())
+    merged = await graph.merge(ME, "ada", "a. lovelace", "one person", AT_2)
+    assert (merged.canonical, merged.facts, merged.aliases) == ("ada", 2, ("a. lovelace",))
+    assert [each.predicate for each in merged.conflicts] == ["born_in"]
+    entity = await graph.get_entity(ME, "a. lovelace")
+    assert (entity.id, entity.type, entity.aliases) == ("ada", "person", ("a. lovelace",))
+    assert entity.properties == {"field": "maths"}
+    assert ("bob", "knows", "ada") in triples(await graph.list_facts(ME, FactFilter()))
+    assert len((await graph.walk(ME, Walk(start="a. lovelace", depth=1))).facts) == 3
+    # What is said under the alias belongs to the alias.
+    await graph.assert_fact(ME, fact("a. lovelace", "knows", "charles"), AT_2)
+    assert ("ada", "knows", "charles") in triples(await graph.list_facts(ME, FactFilter(subject="ada")))
+    with pytest.raises(BadRequest, match="the same entity already"):
+        await graph.merge(ME, "ada", "a. lovelace", "again", AT_2)
+    undone = await graph.unmerge(ME, "a. lovelace")
+    assert (undone.canonical, undone.duplicate, undone.facts) == ("ada", "a. lovelace", 3)
+    assert (await graph.list_facts(ME, FactFilter()))[:3] == before
+    assert await graph.list_conflicts(ME) == []
+    assert (await graph.get_entity(ME, "ada")).properties == {}
+    with pytest.raises(BadRequest, match="is not merged into another"):
+        await graph.unmerge(ME, "a. lovelace")
+
+
+@with_storage
+async def test_merges_of_merges_are_undone_in_any_order_and_types_must_agree(storage: Storage) -> None:
+    graph = storage.graph
+    for name in ("a", "b", "c", "d"):
+        await graph.assert_fact(ME, fact(name, "knows", "x"), AT_1)
+    await graph.merge(ME, "b", "a", "same", AT_1)
+    await graph.merge(ME, "c", "b", "same", AT_1)
+    await graph.merge(ME, "a", "d", "same", AT_1)
+    assert (await graph.get_entity(ME, "d")).aliases == ("a", "b", "d")
+    with pytest.raises(Conflict, match="is merged into 'c'"):
+        await graph.merge(ME, "x", "b", "no", AT_1)
+    await graph.unmerge(ME, "b")
+    assert (await graph.get_entity(ME, "a")).id == "b"
+    assert (await graph.get_entity(ME, "c")).aliases == ("d",)
+    await graph.unmerge(ME, "a")
+    await graph.unmerge(ME, "d")
+    assert [each.aliases for each in await graph.list_entities(ME, limit=9)] == [()] * 5
+    await graph.assert_fact(ME, fact("a", "knows", "b", subject_type="person", object_type="tool"), AT_1)
+    with pytest.raises(Conflict, match="'a' is a person and 'b' a tool"):
+        await graph.merge(ME, "a", "b", "no", AT_1)
+    with pytest.raises(Conflict, match="'a' is a person, not a tool"):
+        await graph.assert_fact(ME, fact("a", "knows", "b", subject_type="tool"), AT_1)
+
+
+@with_storage
+async def test_types_and_predicates_have_a_life_cycle_with_reasons(storage: Storage) -> None:
+    graph = storage.graph
+    made = await graph.assert_fact(ME, fact("oak", "shades", "lawn", subject_type="tree"), AT_1)
+    assert made.proposed == ("predicate shades", "type tree")
+    # A known name misspelt is not proposed.
+    with pytest.raises(NotFound, match="there is no predicate 'shadez'") as raised:
+        await graph.assert_fact(ME, fact("oak", "shadez", "lawn"), AT_1)
+    assert "Did you mean 'shades'?" in raised.value.fix
+    with pytest.raises(NotFound, match="Works-At") as raised:
+        await graph.assert_fact(ME, fact("oak", "Works-At", "lawn"), AT_1)
+    assert "'works_at'" in raised.value.fix
+    with pytest.raises(BadRequest, match="cannot be the name of a predicate"):
+        await graph.assert_fact(ME, fact("oak", "has leaves", "lawn"), AT_1)
+    with pytest.raises(Conflict, match="is proposed and cannot become active"):
+        await graph.promote(ME, TermKind.TYPE, "tree", TermStatus.ACTIVE, "good", AT_2)
+    for target in (TermStatus.SHADOW, TermStatus.ACTIVE, TermStatus.QUARANTINED):
+        await graph.promote(ME, TermKind.PREDICATE, "shades", target, f"to {target}", AT_2)
+    history = await graph.list_changes(ME, TermKind.PREDICATE, "shades")
+    assert [(each.status.value, each.reason) for each in history][1:] == [
+        ("shadow", "to shadow"),
+        ("active", "to active"),
+        ("quarantined", "to quarantined"),
+    ]
+    # Facts of a quarantined predicate are hidden, and none is added.
+    assert await graph.list_facts(ME, FactFilter()) == []
+    assert (await graph.walk(ME, Walk(start="oak"))).facts == ()
+    assert len(await graph.list_facts(ME, FactFilter(includes_hidden=True))) == 1
+    with pytest.raises(Conflict, match="'shades' is quarantined: to quarantined"):
+        await graph.assert_fact(ME, fact("oak", "shades", "bench"), AT_2)
+    health = await graph.measure(ME)
+    assert (health.predicates["quarantined"], health.types["proposed"], health.facts) == (1, 1, 1)
+    # A predicate becomes exclusive later, and what contradicts by then is found.
+    for place in ("lawn", "pond"):
+        await graph.assert_fact(ME, fact("oak", "located_in", place), AT_2)
+    assert await graph.list_conflicts(ME) == []
+    await graph.promote(ME, TermKind.PREDICATE, "located_in", None, "one place", AT_2, is_exclusive=True)
+    assert [each.predicate for each in await graph.list_conflicts(ME)] == ["located_in"]
+    await graph.add_term(ME, Term(kind=TermKind.PREDICATE, name="shadez", status=TermStatus.ACTIVE))
+    assert (await graph.assert_fact(ME, fact("oak", "shadez", "lawn"), AT_2)).is_new
+    with pytest.raises(NotFound, match="Did you mean 'tree'|there is no type 'tre'"):
+        await graph.measure_type(ME, "tre")
+    usage = await graph.measure_type(ME, "tree")
+    assert (usage.entities, usage.facts, usage.predicates) == (1, 4, {"located_in": 2, "shades": 1, "shadez": 1})
+
+
+@with_storage
+async def test_a_walk_is_bounded_in_depth_and_size_and_survives_circles(storage: Storage) -> None:
+    graph = storage.graph
+    for number in range(6):
+        await graph.assert_fact(ME, fact(f"n{number}", "related_to", f"n{(number + 1) % 6}"), AT_1)
+    await graph.assert_fact(ME, fact("n0", "knows", "bob", subject_type="thing"), AT_1)
+    near = await graph.walk(ME, Walk(start="n0", depth=1))
+    assert sorted(triples(near.facts)) == [
+        ("n0", "knows", "bob"),
+        ("n0", "related_to", "n1"),
+        ("n5", "related_to", "n0"),
+    ]
+    assert len((await graph.walk(ME, Walk(start="n0", depth=2))).facts) == 5
+    assert len((await graph.walk(ME, Walk(start="n0", depth=6))).facts) == 7
+    only = await graph.walk(ME, Walk(start="n0", depth=6, predicates=frozenset({"knows"})))
+    assert triples(only.facts) == [("n0", "knows", "bob")]
+    typed = await graph.walk(ME, Walk(start="n3", depth=6, subject_type="thing"))
+    assert {each.subject for each in typed.facts} == {"n0"}
+    cut = await graph.walk(ME, Walk(start="n0", depth=6, limit=4))
+    assert (len(cut.facts), cut.is_cut) == (4, True)
+    with pytest.raises(NotFound, match="no entity 'n9'"):
+        await graph.walk(ME, Walk(start="n9"))
+    with pytest.raises(NotFound, match="no predicate 'knowz'"):
+        await graph.walk(ME, Walk(start="n0", predicates=frozenset({"knowz"})))
+
+
+@with_storage
+async def test_an_import_refuses_rows_with_a_reason_and_repeating_it_adds_nothing(storage: Storage) -> None:
+    graph = storage.graph
+    rows = [
+        NewEntity(id="ada", type="person", properties={"field": "maths"}, place="line 2"),
+        NewEntity(id="bob", type="persom", place="line 3"),
+        NewEntity(
+            id="cy", type="person", facts=(fact("cy", "knows", "ada"), fact("cy", "likes", "tea")), place="line 4"
+        ),
+        NewEntity(id="ada", type="tool", place="line 5"),
+    ]
+    done = await graph.import_entities(ME, rows, (), AT_1)
+    assert (done.entities, done.facts, done.proposed) == (2, 2, ("predicate likes",))
+    assert [(each.place, each.reason) for each in done.refusals] == [
+        (
+            "line 3",
+            "there is no type 'persom'. Did you mean 'person'?"
+            " A person can add it as it is: `moot graph add type persom`.",
+        ),
+        ("line 5", "'ada' is a person, not a tool. Give it that type, or another id."),
+    ]
+    again = await graph.import_entities(ME, rows, (), AT_2)
+    assert (again.entities, again.facts, len(again.refusals)) == (2, 0, 2)
+    found = await graph.list_entities(ME, type_name="person", filters=[("field", "contains", "MATH")], limit=9)
+    assert [each.id for each in found] == ["ada"]
+    found = await graph.list_entities(ME, type_name="person", filters=[("field", "neq", "maths")], limit=9)
+    assert [each.id for each in found] == ["cy"]
+    assert await graph.list_entities(ME, type_name="person", filters=[("field", "eq", "art")], limit=9) == []
+
+
+@with_storage
+async def test_owners_do_not_share_anything(storage: Storage) -> None:
+    graph = storage.graph
+    await graph.assert_fact(ME, fact("ada", "born_in", "london", subject_type="poet"), AT_1)
+    await graph.assert_fact("tg:1", fact("ada", "born_in", "paris"), AT_1)
+    for owner, place in ((ME, "london"), ("tg:1", "paris")):
+        assert [each.object for each in await graph.list_facts(owner, FactFilter())] == [place]
+        assert [each.object for each in (await graph.walk(owner, Walk(start="ada"))).facts] == [place]
+        assert await graph.list_conflicts(owner) == []
+    with pytest.raises(NotFound):
+        await graph.measure_type("tg:1", "poet")
+    with pytest.raises(NotFound):
+        await graph.get_entity("other", "ada")
+    assert await graph.clear("tg:1") == 1
+    assert (await graph.list_entities("tg:1", limit=9), len(await graph.list_entities(ME, limit=9))) == ([], 2)
+
+
+@with_storage
+async def test_taint_of_facts_names_and_merges_reaches_readers_until_confirmed(storage: Storage) -> None:
+    graph = storage.graph
+    web = Statement(now=1.0, taint=frozenset({"web"}))
+    await graph.assert_fact(ME, fact("ada", "knows", "bob"), AT_1)
+    made = await graph.assert_fact(ME, fact("ada", "knows", "eve"), web)
+    assert made.fact.taint == {"web"}
+    # The name of the entity came from there.
+    later = await graph.assert_fact(ME, fact("ada", "works_at", "eve"), AT_2)
+    assert later.fact.taint == {"web"}
+    await graph.merge(ME, "ada", "bob", "same", web)
+    (known,) = await graph.list_facts(ME, FactFilter(subject="ada", object="bob"))
+    assert known.taint == {"web"}
+    await graph.unmerge(ME, "bob")
+    (known,) = await graph.list_facts(ME, FactFilter(subject="ada", object="bob"))
+    assert known.taint == frozenset()
+    await graph.assert_fact(ME, fact("ada", "made_by", "bob"), web)
+    confirmed = await graph.assert_fact(ME, fact("ada", "made_by", "bob"), AT_5)
+    assert confirmed.fact.taint == frozenset()
+    stranger = Statement(now=6.0, taint=frozenset({UNVERIFIED_TAINT}))
+    await graph.assert_fact(ME, fact("bob", "knows", "mallory"), stranger)
+    for includes, count in ((True, 1), (False, 0)):
+        wanted = FactFilter(subject="bob", includes_unverified=includes)
+        assert len(await graph.list_facts(ME, wanted)) == count
+
+
+@with_storage
+async def test_a_status_replaces_the_one_before(storage: Storage) -> None:
+    graph = storage.graph
+    for now, status in ((1.0, "open"), (2.0, "closed")):
+        await graph.replace_fact(ME, fact("door", "has_status", status), "changed", Statement(now=now))
+    assert [await objects_at(graph, "door", "has_status", at) for at in (1.5, 2.5)] == [["open"], ["closed"]]
+    assert await graph.list_conflicts(ME) == []

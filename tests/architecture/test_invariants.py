@@ -233,6 +233,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         talk=ANYTHING,
         steps=ANYTHING,
         visits=ANYTHING,
+        cron=ANYTHING,
         peers=ANYTHING,
         conversations=ANYTHING,
         records=ANYTHING,

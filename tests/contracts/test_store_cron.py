@@ -52,6 +52,7 @@ async def end(storage: Storage, run_id: str) -> None:
 async def test_a_job_is_found_as_it_was_saved_and_replaced_by_name(storage: Storage) -> None:
     cron = storage.cron
     assert await cron.save(JOB) == (JOB, True)
+    assert [each.key for each in await storage.store.list_conversations()] == [KEY]
     assert await cron.get("cron-1") == JOB == await cron.find(KEY, "news")
     changed, is_new = await cron.save(replace(JOB, id="cron-9", prompt="Other", created_at=5.0, updated_at=5.0))
     assert (changed.id, changed.created_at, changed.updated_at, is_new) == ("cron-1", 1.0, 5.0, False)

@@ -42,6 +42,7 @@ class TeamKind:
     calls: Mapping[str, Callable[[str], dict[str, Any]]] = field(default_factory=lambda: OPERATOR)
     expected: dict[str, str] = field(default_factory=lambda: ITS_OWN)
     background: bool = False
+    scheduled: bool = False
     dies: bool = False
     # A coordinator starts a worker, and gives it the message that is answered with the call when it has ended.
     continues: bool = False
@@ -90,6 +91,9 @@ TEAM_KINDS = {
         through=("daemon/requests/runs.py:start_run", "multiagent/teammates/run_factory.py:background_run"),
         tells=_nothing,
         background=True,
+    ),
+    "a run of a scheduled job": TeamKind(
+        through=("domain/cron_job.py:make_job_run",), tells=_nothing, background=True, scheduled=True
     ),
     "a continued worker": TeamKind(
         through=("multiagent/teammates/run_factory.py:build_continued_run",), tells=_directs, continues=True
@@ -148,7 +152,18 @@ async def _until_held(stage: Stage, case: Case) -> None:
 
 async def _driven(stage: Stage, kind: TeamKind, case: Case) -> None:
     async with stage.client() as talk:
-        if kind.background:
+        if kind.scheduled:
+            job = pb.SaveCronJobMsg(
+                agent="operator",
+                name=case.slug,
+                prompt=case.content,
+                sender=case.sender,
+                schedule_type="every",
+                schedule="1h",
+            )
+            await talk.ask(save_cron_job=job)
+            await talk.ask(change_cron_job=pb.ChangeCronJobMsg(job=case.slug, sender=case.sender, action="run"))
+        elif kind.background:
             await talk.ask(start_run=pb.StartRunMsg(agent="operator", content=case.content, sender=case.sender))
         elif kind.continues:
             await _continued(stage, talk, case)

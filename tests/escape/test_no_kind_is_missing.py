@@ -25,7 +25,18 @@ _ONLY_READ = {"store/found_runs.py:_past_run", "store/memory/retention.py:_past_
 def _places() -> set[str]:
     """Every function of the daemon that makes a request for a run, or lets one in."""
     found: set[str] = set()
-    for package in ("daemon", "engine", "store", "hooks", "tools", "models", "agents", "multiagent"):
+    for package in (
+        "daemon",
+        "engine",
+        "store",
+        "hooks",
+        "tools",
+        "models",
+        "agents",
+        "multiagent",
+        "automation",
+        "domain",
+    ):
         for path in sorted((SOURCE / package).rglob("*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             for function in ast.walk(tree):

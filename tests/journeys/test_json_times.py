@@ -26,7 +26,10 @@ ask ada write|run --agent ada hello|run --agent ada name|inbox list|inbox|rules 
 tasks add ada boat|tasks list|tasks|tasks show TASK|tasks set TASK in_progress|tasks close TASK|memory list
 memory|graph import GRAPH|graph facts|graph show ada|graph types|graph conflicts
 ps -a|show RUN|wait RUN|logs RUN|trace|trace RUN|conversations list|conversations|new ada|archives ada
-recall ada write|usage|status|goals|peers list|peers dead|peers daemons|peers outbox|digest ada
+recall ada write
+cron add --agent ada --every 1h beans count|cron run beans|cron list|cron|cron show beans
+cron history|cron pause beans|cron resume beans|cron remove beans|bg list|bg
+usage|status|goals|peers list|peers dead|peers daemons|peers outbox|digest ada
 tokens new phone|tokens list|tokens revoke phone
 secrets list|secrets audit|mcp list|mcp|skills list|skills|agents list|agents|agents show ada|agents status
 agents tools|agents hooks|models list|models|models use ada|mode ada|cwd ada|project|doctor|undo|inbox show ASK
@@ -35,6 +38,7 @@ inbox deny ASK
 # They print no time, change the machine, or print the same as one that is called.
 OTHERS = """
 reply|inbox approve|inbox reply|rules rm|trust|project approve|project off|project on|project revoke|kill
+bg submit|bg show|bg result|bg cancel
 compact|resume|attach|stop|peers mute|peers resend|peers send|peers unmute|peers watch|memory export
 graph add|graph clear|graph export|graph merge|graph promote|graph resolve|graph retract|graph unmerge
 memory forget|memory search|memory show|replay|export|import|delete|backup|restore|up|down|events|reload

@@ -67,6 +67,11 @@ ADDRESSED = [
     pb.ClientMessage(open_stretch=pb.OpenStretchMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(conversation_model=pb.ConversationModelMsg(agent="ada", sender=FOREIGN)),
     pb.ClientMessage(add_task=pb.AddTaskMsg(agent="ada", sender=FOREIGN, title="x")),
+    pb.ClientMessage(
+        save_cron_job=pb.SaveCronJobMsg(
+            agent="ada", sender=FOREIGN, name="x", schedule_type="every", schedule="1h", prompt="x"
+        )
+    ),
     pb.ClientMessage(forget_memory=pb.ForgetMemoryMsg(agent="ada", sender=FOREIGN, key="x")),
 ]
 OWNERS = [
@@ -116,9 +121,10 @@ def test_every_request_that_names_a_conversation_is_in_the_matrix() -> None:
     fields = pb.ClientMessage.DESCRIPTOR.oneofs_by_name["message"].fields
     addressed = {field.name for field in fields if {"agent", "sender"} <= {inner.name for inner in fields_of(field)}}
     # These match many conversations; what they show is checked below.
-    # test_tasks_and_memory.py checks those of tasks and memories.
+    # test_tasks_and_memory.py checks those of tasks and memories, the last test those of scheduled jobs.
     lists = {"list_conversations", "list_active_conversations", "get_usage", "list_tasks", "list_memories"}
-    assert addressed - lists == {kind(message) for message in ADDRESSED}
+    jobs = {"list_cron_jobs", "change_cron_job", "list_firings"}
+    assert addressed - lists - jobs == {kind(message) for message in ADDRESSED}
 
 
 @pytest.mark.parametrize("message", ADDRESSED, ids=kind)
@@ -298,3 +304,26 @@ async def test_a_token_is_shown_once_and_kept_nowhere_in_clear(daemon: LiveDaemo
     assert secret not in json.dumps(listed)
     assert secret.encode() not in daemon.home.on_disk()
     assert secret not in daemon.home.log.read_text(encoding="utf-8")
+
+
+async def test_a_token_has_jobs_of_its_own_senders_only(daemon: LiveDaemon, sender: str) -> None:
+    assert daemon.cli("cron", "add", "owners", "count", "--agent", "ada", "--every", "1h").returncode == 0
+    assert daemon.cli("cron", "run", "owners").returncode == 0
+    asked = pb.SaveCronJobMsg(agent="ada", sender=sender, name="mine", schedule_type="every", schedule="1h", prompt="x")
+    async with bot(daemon) as connection:
+        made = (await connection.request(pb.ClientMessage(save_cron_job=asked))).cron_jobs.jobs[0]
+        assert made.sender == sender
+        listed = await connection.request(pb.ClientMessage(list_cron_jobs=pb.ListCronJobsMsg()))
+        assert [job.name for job in listed.cron_jobs.jobs] == ["mine"]
+        firings = await connection.request(pb.ClientMessage(list_firings=pb.ListFiringsMsg()))
+        assert list(firings.firings.firings) == []
+        with pytest.raises(NotFound):
+            await connection.request(pb.ClientMessage(list_firings=pb.ListFiringsMsg(job="owners")))
+        for action in ("pause", "resume", "remove", "run"):
+            change = pb.ChangeCronJobMsg(job="owners", action=action)
+            with pytest.raises(NotFound):
+                await connection.request(pb.ClientMessage(change_cron_job=change))
+        asked.cwd = "/"
+        with pytest.raises(Forbidden):
+            await connection.request(pb.ClientMessage(save_cron_job=asked))
+    assert daemon.cli("cron", "remove", "owners", "--yes").returncode == 0

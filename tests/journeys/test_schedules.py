@@ -38,6 +38,16 @@ prefixes: ["cron_*", "bg_*"]
 ---
 You are {name}.
 """
+TAINTED = {"name": "beans", "schedule_type": "every", "schedule": "1h", "prompt": "count the beans"}
+OUTSIDE = '''
+from moot.tools import tool
+
+
+@tool(safety="safe", taint="web")
+async def outside() -> str:
+    """Read something from outside."""
+    return "hello"
+'''
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +60,10 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield live
 
 
-async def use(daemon: LiveDaemon, sender: str, tool: str, agent: str = "ada", **arguments: Any) -> Any:
+async def use(daemon: LiveDaemon, sender: str, tool: str, by: str = "ada", **arguments: Any) -> Any:
     """What a tool answers an agent: the result as data, an error as text."""
     async with daemon.client() as talk:
-        speech = await talk.say(agent, f"call {tool} {json.dumps(arguments)}", sender)
+        speech = await talk.say(by, f"call {tool} {json.dumps(arguments)}", sender)
     (result,) = speech.of("tool_result")
     return json.loads(result.output) if result.output.startswith("{") else result.output
 
@@ -61,6 +71,17 @@ async def use(daemon: LiveDaemon, sender: str, tool: str, agent: str = "ada", **
 async def read_history(daemon: LiveDaemon, sender: str, agent: str = "ada") -> list[pb.HistoryMessage]:
     async with daemon.client() as talk:
         return list((await talk.ask(get_history=pb.GetHistoryMsg(agent=agent, sender=sender))).history.messages)
+
+
+async def wait_for_report(daemon: LiveDaemon, sender: str) -> list[dict[str, Any]]:
+    """The history, once the agent has been told a result."""
+
+    def find_answer() -> Any:
+        told = daemon.cli_json("history", "ada", "--as", sender)["data"]["messages"]
+        return told if told[-1]["content"] == "Told." else None
+
+    found: list[dict[str, Any]] = await eventually(find_answer)
+    return found
 
 
 async def test_a_job_fires_at_its_time_and_its_result_comes_to_the_conversation(
@@ -72,11 +93,7 @@ async def test_a_job_fires_at_its_time_and_its_result_comes_to_the_conversation(
     )
     assert (added["status"], added["name"]) == ("created", "beans")
 
-    def find_answer() -> Any:
-        told = daemon.cli_json("history", "ada", "--as", sender)["data"]["messages"]
-        return told if told[-1]["content"] == "Told." else None
-
-    told = await eventually(find_answer)
+    told = await wait_for_report(daemon, sender)
     report = told[-2]
     assert (report["role"], report["agent"]) == ("user", "ada")
     assert report["content"].startswith("Schedule 'beans': ada (arun-")
@@ -88,3 +105,186 @@ async def test_a_job_fires_at_its_time_and_its_result_comes_to_the_conversation(
     assert (entry["status"], entry["result"], entry["job_name"]) == ("completed", "Seven beans.", "beans")
     # The conversation that asked is told once.
     assert len([each for each in told if "has ended" in each["content"]]) == 1
+
+
+async def test_a_job_is_listed_replaced_paused_resumed_and_removed(daemon: LiveDaemon, sender: str) -> None:
+    job = {"name": "beans", "schedule_type": "every", "schedule": "1h30m", "prompt": "count the beans"}
+    added = await use(daemon, sender, "cron_add", **job, timezone="Europe/Berlin", timeout="10m", missed="skip")
+    again = await use(daemon, sender, "cron_add", **job | {"schedule_type": "cron", "schedule": "0 8 * * *"})
+    assert (again["status"], again["id"]) == ("updated", added["id"])
+    (listed,) = (await use(daemon, sender, "cron_list"))["jobs"]
+    assert (listed["schedule"], listed["agent"], listed["enabled"]) == ("0 8 * * *", "ada", True)
+    paused = await use(daemon, sender, "cron_pause", id="beans")
+    assert (paused["status"], paused["id"]) == ("paused", added["id"])
+    assert (await use(daemon, sender, "cron_list"))["jobs"][0]["status"] == "paused"
+    assert (await use(daemon, sender, "cron_resume", id=added["id"]))["status"] == "resumed"
+    # Neither another agent nor another sender knows of it.
+    assert (await use(daemon, sender, "cron_list", by="bob"))["count"] == 0
+    assert "there is no job" in await use(daemon, f"{sender}2", "cron_remove", id=added["id"])
+    assert "there is no job 'bean'" in await use(daemon, sender, "cron_pause", id="bean")
+    assert "cannot have bob work" in await use(daemon, sender, "cron_add", **job, agent="bob")
+    assert (await use(daemon, sender, "cron_remove", id="beans"))["status"] == "removed"
+    assert (await use(daemon, sender, "cron_list"))["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"prompt": None}, "missing prompt parameter"),
+        ({"name": ""}, "missing name parameter"),
+        ({"schedule": "2020-01-01T00:00:00Z", "schedule_type": "at"}, "is in the past"),
+        ({"schedule": "* * */20 * 1L"}, "never fires"),
+        ({"timezone": "Europe/Berln"}, "Did you mean 'Europe/Berlin'"),
+        ({"deliver_to": ["telegram:7"]}, "telegram"),
+        ({"timeout": "0s"}, "is out of range"),
+    ],
+)
+async def test_a_job_that_cannot_be_is_refused_and_nothing_is_stored(
+    daemon: LiveDaemon, sender: str, change: dict[str, Any], problem: str
+) -> None:
+    job = {"name": "beans", "schedule_type": "cron", "schedule": "0 8 * * *", "prompt": "count the beans", **change}
+    given = {name: value for name, value in job.items() if value is not None}
+    assert problem in await use(daemon, sender, "cron_add", **given)
+    assert daemon.cli_json("cron", "--as", sender)["data"] == []
+
+
+async def test_a_background_task_is_followed_and_its_result_comes_back_once(daemon: LiveDaemon, sender: str) -> None:
+    submitted = await use(daemon, sender, "bg_submit", prompt="count the beans")
+    assert submitted["status"] == "submitted"
+
+    told = await wait_for_report(daemon, sender)
+    assert "Background task: ada (arun-" in told[-2]["content"]
+    task = submitted["task_id"]
+    assert await use(daemon, sender, "bg_result", task_id=task) == {"task_id": task, "result": "Seven beans."}
+    state = await use(daemon, sender, "bg_status", task_id=task)
+    assert (state["status_text"], state["result"], state["id"]) == ("done", "Seven beans.", task)
+    # It is a run like those of `moot run --bg`.
+    assert [run["run_id"] for run in daemon.cli_json("bg")["data"] if run["run_id"] == task] == [task]
+    assert daemon.cli("bg", "result", task).stdout == "Seven beans.\n"
+    assert "there is no background task" in await use(daemon, sender, "bg_status", by="bob", task_id=task)
+    assert "there is no background task" in await use(daemon, f"{sender}2", "bg_result", task_id=task)
+    hanging = (await use(daemon, sender, "bg_submit", prompt="hang on", channel="none"))["task_id"]
+    assert "is running, not done" in (await use(daemon, sender, "bg_result", task_id=hanging)).replace(
+        "pending", "running"
+    )
+    assert daemon.cli("bg", "result", hanging).returncode == 1
+    assert [each["id"] for each in (await use(daemon, sender, "bg_list"))["tasks"]] == [hanging, task]
+    assert (await use(daemon, sender, "bg_cancel", task_id=hanging)) == {"status": "cancelled", "task_id": hanging}
+    listed = (await use(daemon, sender, "bg_list"))["tasks"]
+    assert [(each["id"], each["status_text"]) for each in listed] == [(hanging, "cancelled"), (task, "done")]
+    # Nobody is told of one that was to be fetched.
+    assert [each for each in await read_history(daemon, sender) if f"({hanging})" in each.content] == []
+
+
+def test_a_person_schedules_runs_and_removes_jobs(daemon: LiveDaemon, sender: str) -> None:
+    mine = ("--agent", "ada", "--as", sender)
+    assert "Added beans: next " in daemon.cli("cron", "add", "beans", "count the beans", "--every", "1h", *mine).stdout
+    replaced = daemon.cli("cron", "add", "beans", "count the beans", "--cron", "@daily", "--tz", "Asia/Tokyo", *mine)
+    assert (replaced.returncode, "Replaced beans" in replaced.stdout) == (0, True)
+    (job,) = daemon.cli_json("cron", "list", "--as", sender)["data"]
+    assert (job["schedule"], job["timezone"], job["status"]) == ("@daily", "Asia/Tokyo", "active")
+    run_id = daemon.cli_json("cron", "run", "beans", "--as", sender)["data"]["run_id"]
+    assert daemon.cli("wait", run_id).stdout.strip() == "Seven beans."
+    (entry,) = daemon.cli_json("cron", "history", "beans", "--as", sender)["data"]
+    assert (entry["run_id"], entry["status"], entry["manual"]) == (run_id, "completed", True)
+    shown = daemon.cli("cron", "show", "beans", "--as", sender).stdout
+    assert "@daily (Asia/Tokyo)" in shown
+    assert "Seven beans." in shown
+    assert daemon.cli("cron", "pause", "beans", "--as", sender).stdout == "Paused beans.\n"
+    assert "Resumed beans: next" in daemon.cli("cron", "resume", job["id"][:-4], "--as", sender).stdout
+    assert daemon.cli("cron", "show", "beens", "--as", sender).returncode == 6
+    assert daemon.cli("cron", "add", "two", "x", "--every", "1h", "--at", "2027-01-01T00:00:00Z", *mine).returncode == 2
+    # It goes with the conversation that it belongs to.
+    assert "1 scheduled job" in daemon.cli("delete", "ada", "--as", sender, "--yes").stdout
+    assert daemon.cli_json("cron", "--as", sender)["data"] == []
+
+
+async def test_a_job_in_main_mode_remembers_and_one_without_a_result_to_tell_is_silent(
+    daemon: LiveDaemon, sender: str
+) -> None:
+    options = ("--agent", "ada", "--as", sender, "--session", "main", "--deliver", "none", "--every", "1h")
+    assert daemon.cli("cron", "add", "beans", "count the beans", *options).returncode == 0
+    runs = []
+    for _ in range(2):
+        runs.append(daemon.cli_json("cron", "run", "beans", "--as", sender)["data"]["run_id"])
+        assert daemon.cli("wait", runs[-1]).returncode == 0
+    keys = {daemon.cli_json("show", run_id)["data"]["sender"] for run_id in runs}
+    (conversation,) = keys
+    assert conversation.startswith("cron:cron-")
+    assert len(await read_history(daemon, conversation)) == 4
+    assert daemon.cli("history", "ada", "--as", sender).returncode == 6
+
+
+async def test_a_run_that_waits_for_an_approval_shows_so_and_is_not_joined_by_another(home: Home) -> None:
+    home.write_config(BASE + '[security.interceptor]\nsensitive_tools = ["set_title"]\n')
+    home.write_script(
+        script(
+            {"match": "^name", "steps": [call("set_title", title="Beans"), say("Named.")]},
+            {"match": "has ended", "reply": "Told."},
+        )
+    )
+    home.write_agent("ada")
+    with daemon_thread(home) as daemon:
+        assert daemon.cli("cron", "add", "titles", "name it", "--agent", "ada", "--every", "1h").returncode == 0
+        assert daemon.cli("cron", "run", "titles").returncode == 0
+
+        def find_waiting() -> Any:
+            (job,) = daemon.cli_json("cron")["data"]
+            return job["last"] if job["last"]["status"] == "waiting" else None
+
+        waiting = await eventually(find_waiting)
+        assert "set_title" in waiting["waiting_for"]
+        assert "has not ended" in daemon.cli("cron", "run", "titles").stderr
+        # A firing of the schedule is recorded, and has no run. Reloading has it look at the clock again.
+        home.change("UPDATE cron_jobs SET next_at = next_at - 4000")
+        assert daemon.cli("reload").returncode == 0
+
+        def find_skipped() -> Any:
+            newest = daemon.cli_json("cron", "history")["data"]
+            return newest if len(newest) == 2 else None
+
+        statuses = {each["status"] for each in await eventually(find_skipped)}
+        assert statuses == {"skipped", "waiting"}
+        # The question is shown where the job belongs.
+        (ask,) = daemon.cli_json("inbox")["data"]
+        assert (ask["agent"], ask["sender"]) == ("ada", "user")
+        assert daemon.cli("inbox", "approve", ask["ask_id"], "--attempt", "1").returncode == 0
+        assert daemon.cli("wait", waiting["run_id"]).stdout.strip() == "Named."
+
+
+async def test_schedules_can_be_turned_off(home: Home) -> None:
+    home.write_config(CONFIG + "[cron]\nenabled = false\n[background]\nenabled = false\n")
+    home.write_script(SCRIPT)
+    home.write_agent("ada").write_text(AGENT.format(name="ada"), encoding="utf-8")
+    with daemon_thread(home) as daemon:
+        off = daemon.cli("cron", "add", "beans", "count the beans", "--agent", "ada", "--every", "1h")
+        assert "schedules are turned off" in off.stderr
+        async with daemon.client() as talk:
+            speech = await talk.say("ada", "call cron_list {}", "user")
+        (result,) = speech.of("tool_result")
+        assert "There is no tool 'cron_list' here" in result.output
+        assert "bg_submit" not in result.output
+        home.write_config(CONFIG)
+        assert daemon.cli("reload").returncode == 0
+        assert daemon.cli("cron", "add", "beans", "count the beans", "--agent", "ada", "--every", "1h").returncode == 0
+        assert (await use(daemon, "user", "cron_list"))["count"] == 1
+
+
+async def test_what_a_tainted_run_schedules_is_tainted(home: Home) -> None:
+    home.write_config(CONFIG)
+    home.write_script(
+        script({"match": "^read", "steps": [call("outside"), call("cron_add", json.dumps(TAINTED)), say("Scheduled.")]})
+    )
+    path = home.write_agent("ada")
+    path.write_text(AGENT.format(name="ada").replace('"bg_*"', '"outside"'), encoding="utf-8")
+    (home.path / "tools").mkdir(exist_ok=True)
+    (home.path / "tools" / "outside.py").write_text(OUTSIDE, encoding="utf-8")
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            assert (await talk.say("ada", "read it", "user")).outcome == "completed"
+        (job,) = daemon.cli_json("cron")["data"]
+        assert "web" in job["taint"]
+        run_id = daemon.cli_json("cron", "run", "beans")["data"]["run_id"]
+        assert daemon.cli("wait", run_id).returncode == 0
+        ((taint,),) = home.query("SELECT taint FROM runs WHERE id = ?", run_id)
+        assert "web" in taint

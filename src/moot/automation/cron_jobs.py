@@ -106,11 +106,15 @@ class CronJobs:
         return job
 
     async def list_jobs(self, owner: ConversationKey) -> list[CronJob]:
-        return await self._store.list_jobs(agent=owner.agent, sender=owner.sender)
+        return await self.list_everywhere(agent=owner.agent, sender=owner.sender)
 
-    async def list_last_firings(self, owner: ConversationKey) -> dict[str, FiringRecord]:
-        """Return the newest firing of each job of an owner, by job."""
-        found = await self._store.list_last_firings(agent=owner.agent, sender=owner.sender)
+    async def list_everywhere(self, *, agent: str = "", sender: str = "") -> list[CronJob]:
+        """Return the jobs of all owners, or of an agent or a sender."""
+        return await self._store.list_jobs(agent=agent, sender=sender)
+
+    async def list_last_firings(self, *, agent: str = "", sender: str = "") -> dict[str, FiringRecord]:
+        """Return the newest firing of each job, by job."""
+        found = await self._store.list_last_firings(agent=agent, sender=sender)
         return {record.job.id: record for record in found}
 
     async def pause(self, job: CronJob) -> CronJob:

@@ -149,7 +149,7 @@ class CronList:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         owner = find_owner(context)
         found = await self._jobs.list_jobs(owner)
-        last = await self._jobs.list_last_firings(owner)
+        last = await self._jobs.list_last_firings(agent=owner.agent, sender=owner.sender)
         data = [_job_data(job, last.get(job.id), self._teammates) for job in found]
         return ToolResult(
             content=_to_json({"jobs": data, "count": len(data)}),

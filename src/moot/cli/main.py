@@ -60,6 +60,10 @@ COMMANDS: dict[str, CommandEntry] = {
     "logs": CommandEntry(WORK, "moot.cli.commands.runs:logs", "Show the messages of a run, or the daemon's log."),
     "wait": CommandEntry(WORK, "moot.cli.commands.wait:wait", "Wait for runs and print their results."),
     "stop": CommandEntry(WORK, "moot.cli.commands.runs:stop", "Stop a run and the runs it spawned."),
+    "bg": CommandEntry(WORK, "moot.cli.commands.bg:bg", "Background tasks: submit, list, show, result, cancel."),
+    "cron": CommandEntry(
+        WORK, "moot.cli.commands.cron:cron", "Scheduled jobs: add, list, show, pause, resume, remove, run, history."
+    ),
     "goals": CommandEntry(WORK, "moot.cli.commands.peers:goals", "List what agents can write to."),
     "peers": CommandEntry(
         WORK, "moot.cli.commands.peers:peers", "Messages between agents: list, send, watch, dead, resend, mute."

@@ -51,6 +51,10 @@ complete_runs = _complete_with(
     lambda: pb.ClientMessage(list_runs=pb.ListRunsMsg(all=True, limit=20)),
     lambda answer: (info.run_id for info in answer.run_list.runs),
 )
+complete_cron_jobs = _complete_with(
+    lambda: pb.ClientMessage(list_cron_jobs=pb.ListCronJobsMsg()),
+    lambda answer: (info.name for info in answer.cron_jobs.jobs),
+)
 complete_models = _complete_with(
     lambda: pb.ClientMessage(list_models=pb.ListModelsMsg()),
     lambda answer: (info.name for info in answer.model_list.models),

@@ -19,7 +19,7 @@ from moot.domain.cron_job import (
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.run import Run
 from moot.domain.schedule import Schedule, ScheduleKind
-from moot.store import found_runs, rows, runs
+from moot.store import conversations, found_runs, rows, runs
 from moot.store.sqlite import SqliteStore
 
 _COLUMNS = (
@@ -41,7 +41,7 @@ class SqliteCron:
         self._store = store
 
     async def save(self, job: CronJob) -> tuple[CronJob, bool]:
-        return await self._store.write(lambda db: _save(db, job), "cron")
+        return await self._store.write(lambda db: _save(db, job, self._store.node), "cron")
 
     async def get(self, job_id: str) -> CronJob | None:
         return await self._store.read(lambda db: _get(db, job_id))
@@ -81,7 +81,10 @@ class SqliteCron:
         return await self._store.read(lambda db: _list_firings(db, job_id, agent, sender, limit))
 
 
-def _save(db: apsw.Connection, job: CronJob) -> tuple[CronJob, bool]:
+def _save(db: apsw.Connection, job: CronJob, node: int) -> tuple[CronJob, bool]:
+    if job.delivers and rows.conversation_id(db, job.owner) is None:
+        # Questions of its runs are asked there.
+        conversations.claim(db, job.owner, job.updated_at, node)
     known = _find(db, job.owner, job.name)
     if known is None:
         count = db.execute("SELECT count(*) FROM cron_jobs WHERE agent = ? AND sender = ?", job.owner).get

@@ -22,10 +22,12 @@ _PATH = 16 * 1024
 # `max_content_bytes` decides; this is the most it can be set to.
 _CONTENT = 15 * 1024 * 1024
 _SECRET = 1024 * 1024
+_PROMPT = 64 * 1024
 _LIST = 256
 
 # Characters in each text, by name of the field, or of message and field where it differs.
 TEXT_BOUNDS: dict[str, int] = {
+    "action": _NAME,
     "agent": _NAME,
     "agents": _NAME,
     "ask_id": _NAME,
@@ -40,15 +42,18 @@ TEXT_BOUNDS: dict[str, int] = {
     "cursor": _NAME,
     "cwd": _PATH,
     "decision": _NAME,
+    "deliver_to": _NAME,
     "description": _PATH,
     "digests": _NAME,
     "forget": _NAME,
     "goal_id": _NAME,
     "guest": _NAME,
     "hosts": _NAME,
+    "job": _NAME,
     "job_id": _NAME,
     "jsonl": MAX_FRAME,
     "key": _PATH,
+    "missed": _NAME,
     "kind": _NAME,
     "mode": _NAME,
     "auto_approve": _NAME,
@@ -62,17 +67,23 @@ TEXT_BOUNDS: dict[str, int] = {
     "pattern": _PATH,
     "predicate": _NAME,
     "prefix": _NAME,
+    "prompt": _PROMPT,
     "provider": _NAME,
     "query": _PATH,
     "reason": _PATH,
     "run_id": _NAME,
     "run_ids": _NAME,
+    "schedule": _NAME,
+    "schedule_type": _NAME,
     "search_path": _PATH,
     "sender": _NAME,
     "senders": _NAME,
+    "session_mode": _NAME,
     "status": _NAME,
     "subject": _NAME,
     "task_id": _NAME,
+    "timeout": _NAME,
+    "timezone": _NAME,
     "title": _NAME,
     "token": _PATH,
     "tools": _NAME,
@@ -83,6 +94,7 @@ TEXT_BOUNDS: dict[str, int] = {
 # Items in each list.
 LIST_BOUNDS: dict[str, int] = {
     "agents": _LIST,
+    "deliver_to": 4,
     # One for each tool of an MCP server.
     "digests": 4096,
     "hosts": _LIST,

@@ -5,6 +5,7 @@ from random import Random
 from msgspec import Struct
 
 from moot.agents.registry import Registry
+from moot.automation.cron_jobs import CronJobs
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.configured_broker import ConfiguredBroker
 from moot.daemon.live_models import LiveModels
@@ -14,6 +15,7 @@ from moot.daemon.requests.admission import Admission
 from moot.daemon.requests.agent_data import AgentDataRequests
 from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
+from moot.daemon.requests.cron import CronRequests
 from moot.daemon.requests.daemon_info import DaemonFacts, DaemonInfoDependencies, DaemonRequests
 from moot.daemon.requests.graph import GraphRequests
 from moot.daemon.requests.handlers import Handlers
@@ -59,6 +61,7 @@ class HandlerDependencies(Struct, frozen=True, kw_only=True):
     bus: Bus
     toolset: Toolset
     runtime: Runtime
+    cron: CronJobs
     reloader: Reloader
     principals: Principals
     facts: DaemonFacts
@@ -116,6 +119,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             clock=d.clock,
             rng=d.rng,
         ),
+        cron=CronRequests(jobs=d.cron, teammates=runtime.teammates, requests=runtime.requests),
         undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.mask_secrets),
         stretches=_build_stretches(d),
         graph=GraphRequests(graph=d.storage.graph, clock=d.clock),

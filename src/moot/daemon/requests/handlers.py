@@ -6,6 +6,7 @@ from moot.daemon.principal import Principal
 from moot.daemon.requests.agent_data import AgentDataRequests
 from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
+from moot.daemon.requests.cron import CronRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
 from moot.daemon.requests.graph import GraphRequests
 from moot.daemon.requests.jobs import JobRequests
@@ -51,6 +52,7 @@ class Handlers:
         agent_data: AgentDataRequests,
         peers: PeerRequests,
         visits: VisitRequests,
+        cron: CronRequests,
         graph: GraphRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
@@ -114,6 +116,10 @@ class Handlers:
             "change_task": agent_data.change_task,
             "list_memories": agent_data.list_memories,
             "forget_memory": agent_data.forget_memory,
+            "save_cron_job": cron.save_cron_job,
+            "list_cron_jobs": cron.list_cron_jobs,
+            "change_cron_job": cron.change_cron_job,
+            "list_firings": cron.list_firings,
             "read_graph": graph.read_graph,
             "change_graph": graph.change_graph,
             "import_graph": graph.import_graph,

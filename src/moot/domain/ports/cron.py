@@ -11,7 +11,10 @@ class CronStore(Protocol):
     """Jobs by owner, which are isolated from each other. A change is on disk when the method returns."""
 
     async def save(self, job: CronJob) -> tuple[CronJob, bool]:
-        """Write a job. One of the same owner and name is replaced and keeps its id; return whether it is new."""
+        """Write a job. One of the same owner and name is replaced and keeps its id; return whether it is new.
+
+        The conversation of the owner is created if need be, unless results are not told there.
+        """
         ...
 
     async def get(self, job_id: str) -> CronJob | None: ...

@@ -6,7 +6,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import MOST_FIRINGS, MOST_JOBS, CronJob, Firing, FiringRecord, SkipReason
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.run import Run
-from moot.store.memory import found_runs, runs
+from moot.store.memory import found_runs, nodes, runs
 from moot.store.memory.database import Database, check_text
 from moot.store.memory.transactions import Transactions
 
@@ -62,6 +62,9 @@ class MemoryCron:
 
 def _save(db: Database, job: CronJob) -> tuple[CronJob, bool]:
     check_text(*job.owner, job.name, job.agent, job.prompt, job.cwd, job.search_path, job.schedule.text)
+    if job.delivers and db.conversation(job.owner) is None:
+        # Questions of its runs are asked there.
+        nodes.claim(db, job.owner, job.updated_at)
     known = _find(db, job.owner, job.name)
     if known is not None:
         job = replace(job, id=known.id, created_at=known.created_at)

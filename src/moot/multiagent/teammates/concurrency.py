@@ -2,12 +2,16 @@
 
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 
 from moot.domain.events import RunQueued
 from moot.domain.run_view import Block, Condition
 from moot.engine.bus import Bus
 from moot.multiagent.teammates.live_runs import LiveRun
 from moot.multiagent.teammates.run_factory import source_of_run
+
+# New positions are announced to the first in the queue only: thousands of scheduled jobs may be due at once.
+_ANNOUNCED = 100
 
 
 class Concurrency:
@@ -39,7 +43,7 @@ class Concurrency:
         return ready
 
     def _announce(self) -> None:
-        for position, live in enumerate(self._queue, 1):
+        for position, live in enumerate(islice(self._queue, _ANNOUNCED), 1):
             self._publish(live, position)
 
     def _publish(self, live: LiveRun, position: int) -> None:

@@ -7,6 +7,7 @@ from moot.automation.background import BackgroundTasks
 from moot.automation.bg_tools import build_bg_tools
 from moot.automation.cron_jobs import CronJobDependencies, CronJobs
 from moot.automation.cron_tools import build_cron_tools
+from moot.automation.owners import AgentChooser
 from moot.automation.saved_workflows import SavedWorkflows
 from moot.automation.scheduler import Scheduler, SchedulerDependencies
 from moot.automation.workflow_executor import WorkflowDependencies, WorkflowExecutor
@@ -59,13 +60,15 @@ class Automation:
         self.saved_workflows = SavedWorkflows(workflows)
         self.workflows = build_executor(runtime)
         tasks = BackgroundTasks(teammates=runtime.teammates, store=d.storage.store)
+        chooser = AgentChooser(may_direct=may_direct, find_live=runtime.teammates.find_live)
         d.tools.register(
-            *build_cron_tools(self.jobs, runtime.teammates, may_direct),
-            *build_bg_tools(tasks, runtime.requests.resolve_agent, may_direct),
+            *build_cron_tools(self.jobs, runtime.teammates, chooser),
+            *build_bg_tools(tasks, runtime.requests.resolve_agent, chooser),
             *build_workflow_tools(
                 executor=self.workflows,
                 workflows=d.storage.workflows,
                 saved=self.saved_workflows,
+                chooser=chooser,
                 off_limits=off_limits,
             ),
         )

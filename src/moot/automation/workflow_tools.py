@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from moot.automation.owners import AgentChooser
 from moot.automation.saved_workflows import SavedWorkflow, SavedWorkflows
 from moot.automation.workflow_executor import WorkflowExecutor
-from moot.automation.workflow_start import WorkflowStart, find_person_key
+from moot.automation.workflow_start import WorkflowStart, find_person_key, list_agents
 from moot.domain.ask import Binding
 from moot.domain.errors import BadRequest, Conflict, MootError, TooLarge
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
@@ -43,10 +44,11 @@ def build_workflow_tools(
     executor: WorkflowExecutor,
     workflows: Workflows,
     saved: SavedWorkflows,
+    chooser: AgentChooser,
     off_limits: Callable[[], OffLimits],
 ) -> list[Tool]:
     return [
-        WorkflowRunTool(executor, saved, off_limits),
+        WorkflowRunTool(executor, saved, chooser, off_limits),
         WorkflowStatusTool(executor),
         WorkflowListTool(workflows),
         WorkflowCancelTool(executor),
@@ -81,9 +83,16 @@ class WorkflowRunTool:
         },
     )
 
-    def __init__(self, executor: WorkflowExecutor, saved: SavedWorkflows, off_limits: Callable[[], OffLimits]) -> None:
+    def __init__(
+        self,
+        executor: WorkflowExecutor,
+        saved: SavedWorkflows,
+        chooser: AgentChooser,
+        off_limits: Callable[[], OffLimits],
+    ) -> None:
         self._executor = executor
         self._saved = saved
+        self._chooser = chooser
         self._off_limits = off_limits
 
     def line(self, arguments: dict[str, Any]) -> str:
@@ -92,7 +101,8 @@ class WorkflowRunTool:
     async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
         _check_not_nested(context)
         text = await self._read(arguments, context)
-        self._executor.parse(text.source, file=text.name)
+        workflow = await self._executor.parse(text.source, file=text.name)
+        self._chooser.check(context, list_agents(workflow))
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return (await self._read(arguments, context)).source
@@ -110,6 +120,8 @@ class WorkflowRunTool:
         text = await self._read(arguments, context)
         if context.agreed is not None and await self.bind(arguments, context) != context.agreed:
             raise Conflict(f"{text.name} has changed since the call was approved", fix="Call workflow_run again.")
+        workflow = await self._executor.parse(text.source, file=text.name)
+        self._chooser.check(context, list_agents(workflow))
         origin = find_person_key(context.asks_in)
         run = await self._executor.start(
             WorkflowStart(
@@ -305,19 +317,19 @@ class WorkflowSaveTool:
         return f"save workflow {arguments.get('name', '')}"
 
     async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
-        self._parse(arguments)
+        await self._parse(arguments)
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return str(arguments.get("yaml_content") or "")
 
-    def _parse(self, arguments: dict[str, Any]) -> tuple[str, str]:
+    async def _parse(self, arguments: dict[str, Any]) -> tuple[str, str]:
         name, source = _require(arguments, "name"), _require(arguments, "yaml_content", strip=False)
         name = check_name(name)
-        self._executor.parse(source)
+        await self._executor.parse(source)
         return name, source
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        name, source = self._parse(arguments)
+        name, source = await self._parse(arguments)
         owner = find_person_key(context.asks_in).sender
         path = await run_in_thread(self._saved.save, owner, name, source, context.taint)
         message = f"Run it with `moot workflow run {name}`."

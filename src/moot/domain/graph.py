@@ -259,18 +259,35 @@ def find_conflicts(facts: Iterable[Fact]) -> list[Conflict]:
             groups.setdefault((fact.subject, fact.predicate), []).append(fact)
     found = []
     for (subject, predicate), group in groups.items():
-        parties = [fact for fact in group if any(_excludes(fact, other) for other in group)]
+        parties = sorted(_find_parties(group), key=lambda fact: fact.number)
         if parties:
-            parties.sort(key=lambda fact: fact.number)
             conflict_id = f"conflict-{parties[0].number}"
             found.append(Conflict(id=conflict_id, subject=subject, predicate=predicate, facts=tuple(parties)))
     return sorted(found, key=lambda conflict: conflict.facts[0].number)
 
 
-def _excludes(one: Fact, other: Fact) -> bool:
-    if one.object == other.object or one.truth is None or other.truth is None:
-        return False
-    return one.truth.overlaps(other.truth)
+def _find_parties(group: Sequence[Fact]) -> list[Fact]:
+    """Return the facts that are true while another object is: one pass, in the order in which they begin."""
+    by_start = sorted(((fact.truth, fact) for fact in group if fact.truth is not None), key=lambda each: each[0].start)
+    parties: list[Fact] = []
+    # The object whose facts so far end last, and the end of the one of the others that ends last.
+    longest, last_end, other_end = "", -inf, -inf
+    # The facts that nothing has excluded so far.
+    alone: list[tuple[Period, Fact]] = []
+    for period, fact in by_start:
+        if (other_end if fact.object == longest else last_end) > period.start:
+            # Those of the same object were excluded before, if they are still true.
+            parties += [fact, *(each for span, each in alone if span.end > period.start and each.object != fact.object)]
+            alone = []
+        else:
+            alone.append((period, fact))
+        if fact.object == longest:
+            last_end = max(last_end, period.end)
+        elif period.end > last_end:
+            longest, last_end, other_end = fact.object, period.end, last_end
+        else:
+            other_end = max(other_end, period.end)
+    return parties
 
 
 # ---- walking --------------------------------------------------------------------------------------

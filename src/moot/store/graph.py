@@ -29,6 +29,8 @@ _FACT = (
     " JOIN graph_entities AS s ON s.number = f.subject JOIN graph_entities AS sr ON sr.number = s.root"
     " JOIN graph_entities AS o ON o.number = f.object JOIN graph_entities AS orr ON orr.number = o.root"
 )
+# The entities that have this root.
+_IN_GROUP = "(SELECT number FROM graph_entities WHERE root = ?)"
 _SIMILAR = 500
 
 
@@ -212,10 +214,10 @@ class SqlGraphRows:
         self._facts = self.count_facts() + 1 if self._facts >= 0 else -1
         return self._db.last_insert_rowid()
 
-    def confirm_fact(self, number: int, confidence: float, taint: frozenset[str]) -> None:
+    def confirm_fact(self, number: int, confidence: float, source: str, taint: frozenset[str]) -> None:
         self._db.execute(
-            "UPDATE graph_facts SET confidence = ?, taint = ? WHERE number = ?",
-            (confidence, rows.encode_taint(taint), number),
+            "UPDATE graph_facts SET confidence = ?, source = ?, taint = ? WHERE number = ?",
+            (confidence, source, rows.encode_taint(taint), number),
         )
 
     def retract_fact(self, fact: Fact, statement: Statement, reason: str, *, is_wrong: bool) -> None:
@@ -227,23 +229,52 @@ class SqlGraphRows:
     def get_fact(self, number: int) -> Fact:
         return _fact(rows.one(self._db.execute(f"{_FACT} WHERE f.number = ?", (number,))))
 
+    def find_same(self, subject: EntityRow, predicate: str, target: EntityRow, valid: Period) -> int:
+        found = self._db.execute(
+            f"SELECT number FROM graph_facts WHERE subject IN {_IN_GROUP} AND predicate = ? AND object IN {_IN_GROUP}"
+            " AND is_wrong = 0 AND retracted_at = 0 AND (valid_from IS NULL OR valid_from <= ?)"
+            " AND (valid_to IS NULL OR valid_to >= ?) ORDER BY number LIMIT 1",
+            (subject.root, predicate, target.root, valid.start, valid.end),
+        ).fetchone()
+        return 0 if found is None else int(found[0])
+
+    def count_alike(self, subject: str, predicate: str, target: str, *, limit: int) -> int:
+        entities = [self.find_entity(name) for name in (subject, *([target] if target else []))]
+        roots = [entity.root for entity in entities if entity is not None]
+        if len(roots) < len(entities):
+            return 0
+        condition = f"subject IN {_IN_GROUP}" + (f" AND object IN {_IN_GROUP}" if target else "")
+        counted = f"SELECT 1 FROM graph_facts WHERE {condition} AND predicate = ? LIMIT ?"
+        return int(self._db.execute(f"SELECT count(*) FROM ({counted})", (*roots, predicate, limit)).get)
+
+    def count_facts_of(self, number: int) -> int:
+        group = "SELECT number FROM graph_entities WHERE root = ?1"
+        counted = (
+            f"SELECT number FROM graph_facts WHERE subject IN ({group}) UNION"
+            f" SELECT number FROM graph_facts WHERE object IN ({group})"
+        )
+        return int(self._db.execute(f"SELECT count(*) FROM ({counted})", (number,)).get)
+
     def list_facts(self, wanted: FactFilter, hidden: frozenset[str]) -> list[Fact]:
-        conditions = "f.owner = ? AND f.number > ?"
-        values: list[Any] = [self._owner, wanted.after]
-        for column, entity_id in (("f.subject", wanted.subject), ("f.object", wanted.object)):
+        among = "owner = ?"
+        values: list[Any] = [self._owner]
+        for column, entity_id in (("subject", wanted.subject), ("object", wanted.object)):
             if entity_id:
                 entity = self.find_entity(entity_id)
                 if entity is None:
                     return []
-                conditions += f" AND {column} IN (SELECT number FROM graph_entities WHERE root = ?)"
+                # The index of the entity is used, not the one of the owner that has all facts in order.
+                among = f"{among.replace('owner', '+owner')} AND {column} IN {_IN_GROUP}"
                 values.append(entity.root)
         if wanted.predicate:
-            conditions += " AND f.predicate = ?"
+            among += " AND predicate = ?"
             values.append(wanted.predicate)
         if hidden:
-            conditions += f" AND f.predicate NOT IN {dialect.among('?')}"
+            among += f" AND predicate NOT IN {dialect.among('?')}"
             values.append(_encode(hidden))
-        found = self._db.execute(f"{_FACT} WHERE {conditions} ORDER BY f.number", values)
+        numbers = f"SELECT number FROM graph_facts WHERE {among} AND number > ?"
+        values.append(wanted.after)
+        found = self._db.execute(f"{_FACT} WHERE f.number IN ({numbers}) ORDER BY f.number", values)
         return _take(found, wanted.accepts, wanted.limit)
 
     def list_about(self, ids: Collection[str], hidden: frozenset[str], during: Period | None, limit: int) -> list[Fact]:

@@ -22,6 +22,7 @@ from moot.domain.ontology import Health, Term, TermKind, TermStatus, Usage
 from moot.domain.ports.graph import PropertyFilter
 from moot.store import graph_rules as rules
 from moot.store import graph_terms
+from moot.store.graph_entities import list_entities, read_entity, require_entity
 from moot.store.graph_rows import GraphRows
 
 T = TypeVar("T")
@@ -66,12 +67,12 @@ class GraphOperations(ABC):
     # ---- entities ----
 
     async def get_entity(self, owner: str, entity_id: str) -> Entity:
-        return await self._read(owner, lambda rows: rules.read_entity(rows, rules.require_entity(rows, entity_id)))
+        return await self._read(owner, lambda rows: read_entity(rows, require_entity(rows, entity_id)))
 
     async def list_entities(
         self, owner: str, *, type_name: str = "", filters: Sequence[PropertyFilter] = (), after: int = 0, limit: int
     ) -> list[Entity]:
-        return await self._read(owner, lambda rows: rules.list_entities(rows, type_name, filters, after, limit))
+        return await self._read(owner, lambda rows: list_entities(rows, type_name, filters, after, limit))
 
     async def merge(self, owner: str, canonical: str, duplicate: str, reason: str, statement: Statement) -> Merged:
         return await self._write(owner, lambda rows: rules.merge(rows, canonical, duplicate, reason, statement))

@@ -1,5 +1,6 @@
 """What may be done with a knowledge graph, over the rows of either store. Called inside one transaction each."""
 
+from collections import Counter
 from collections.abc import Sequence
 from math import inf
 
@@ -9,7 +10,6 @@ from moot.domain.errors import BadRequest, Conflict, MootError, NotFound
 from moot.domain.graph import (
     MOST_FACTS,
     Asserted,
-    Entity,
     Fact,
     FactFilter,
     Imported,
@@ -33,62 +33,88 @@ from moot.domain.ontology import (
     TermKind,
     TermStatus,
     Usage,
-    check_open,
     list_exclusive,
     list_hidden,
     require_term,
 )
-from moot.store.graph_rows import EntityRow, GraphRows
-from moot.store.graph_terms import check_term, use_term
+from moot.store.graph_entities import require_entity, type_of, use_entity
+from moot.store.graph_rows import GraphRows
+from moot.store.graph_terms import check_room, check_term, use_term
 
 MOST_ALIASES = 1_000
+# Facts of one subject and exclusive predicate, or that differ only in the time they are true.
+MOST_ALIKE = 1_000
 _EVERYTHING = 1_000_000_000
+_LONGEST_NUMBER = 18
 
 
 # ---- facts ----------------------------------------------------------------------------------------
 
 
 def assert_fact(rows: GraphRows, new: NewFact, statement: Statement) -> Asserted:
+    _check_alike(rows, [new])
+    asserted = _add_fact(rows, new, statement)
+    fact = asserted.fact
+    if not asserted.is_new:
+        return asserted
+    found = _conflicts_about(rows, fact.subject, fact.predicate)
+    return replace(asserted, conflict=next((each for each in found if fact in each.facts), None))
+
+
+def _add_fact(rows: GraphRows, new: NewFact, statement: Statement) -> Asserted:
+    """Store a fact, or record that a known one was stated again. Conflicts are not looked for."""
     proposed = [
         *use_term(rows, TermKind.PREDICATE, new.predicate, statement),
         *(use_term(rows, TermKind.TYPE, new.subject_type, statement) if new.subject_type else ()),
         *(use_term(rows, TermKind.TYPE, new.object_type, statement) if new.object_type else ()),
     ]
-    subject = _use_entity(rows, new.subject, new.subject_type, statement)
-    target = _use_entity(rows, new.object, new.object_type, statement)
+    subject = use_entity(rows, new.subject, new.subject_type, statement)
+    target = use_entity(rows, new.object, new.object_type, statement)
     valid = new.valid or Period(statement.now, inf)
-    known = _find_same(rows, subject, new.predicate, target, valid)
-    if known is not None:
-        confirmed = (max(known.confidence, new.confidence), known.taint & statement.taint)
-        rows.confirm_fact(known.number, *confirmed)
-        return Asserted(fact=rows.get_fact(known.number), is_new=False, proposed=tuple(proposed))
+    known = rows.find_same(subject, new.predicate, target, valid)
+    if known:
+        _confirm(rows, rows.get_fact(known), new, statement)
+        return Asserted(fact=rows.get_fact(known), is_new=False, proposed=tuple(proposed))
     if rows.count_facts() >= MOST_FACTS:
         raise BadRequest(f"the graph has {MOST_FACTS} facts already", fix="Export it and clear it.")
     number = rows.add_fact(new, valid, subject, target, statement)
-    fact = rows.get_fact(number)
-    found = _conflicts_about(rows, fact.subject, fact.predicate)
-    conflict = next((each for each in found if fact in each.facts), None)
-    return Asserted(fact=fact, is_new=True, conflict=conflict, proposed=tuple(proposed))
+    return Asserted(fact=rows.get_fact(number), is_new=True, proposed=tuple(proposed))
 
 
-def _find_same(rows: GraphRows, subject: EntityRow, predicate: str, target: EntityRow, valid: Period) -> Fact | None:
-    """Return a fact that says the same of a time that includes this one."""
-    wanted = FactFilter(
-        subject=subject.id, predicate=predicate, object=target.id, includes_hidden=True, limit=_EVERYTHING
-    )
-    for fact in rows.list_facts(wanted, frozenset()):
-        truth = fact.truth
-        if truth is not None and not fact.is_retracted and truth.start <= valid.start and valid.end <= truth.end:
-            return fact
-    return None
+def _confirm(rows: GraphRows, known: Fact, new: NewFact, statement: Statement) -> None:
+    """Record that a known fact was stated again.
+
+    Whoever has read nothing untrusted vouches for the fact, so nothing stays of the source that others gave. Whoever
+    has read other untrusted text than the fact comes from changes nothing.
+    """
+    if known.taint and not statement.taint:
+        rows.confirm_fact(known.number, new.confidence, new.source, frozenset())
+    elif statement.taint <= known.taint and new.confidence > known.confidence:
+        rows.confirm_fact(known.number, new.confidence, known.source, known.taint)
 
 
 def _conflicts_about(rows: GraphRows, subject: str, predicate: str = "") -> list[FactConflict]:
     exclusive = list_exclusive(rows.load_terms())
     if predicate and predicate not in exclusive:
         return []
-    found = rows.list_facts(FactFilter(subject=subject, predicate=predicate, limit=_EVERYTHING), frozenset())
-    return find_conflicts(fact for fact in found if fact.predicate in exclusive)
+    found: list[Fact] = []
+    for each in [predicate] if predicate else exclusive:
+        found += rows.list_facts(FactFilter(subject=subject, predicate=each, limit=_EVERYTHING), frozenset())
+    return find_conflicts(found)
+
+
+def _check_alike(rows: GraphRows, facts: Sequence[NewFact]) -> None:
+    """Raise if a subject would have too many facts that a new one is compared with.
+
+    These are the facts with an exclusive predicate, and those that differ only in the time they are true.
+    """
+    exclusive = list_exclusive(rows.load_terms())
+    counts = Counter((new.subject, new.predicate, new.object) for new in facts)
+    counts += Counter((new.subject, new.predicate, "") for new in facts if new.predicate in exclusive)
+    for (subject, predicate, target), more in counts.items():
+        if rows.count_alike(subject, predicate, target, limit=MOST_ALIKE) + more > MOST_ALIKE:
+            reason = f"{subject!r} would have more than {MOST_ALIKE} facts {predicate!r} that exclude each other"
+            raise BadRequest(reason, fix="Begin with another entity.")
 
 
 def retract(
@@ -156,12 +182,20 @@ def list_conflicts(rows: GraphRows) -> list[FactConflict]:
     return find_conflicts(rows.list_contested(exclusive)) if exclusive else []
 
 
+def _find_conflict(rows: GraphRows, conflict_id: str) -> FactConflict | None:
+    """Return a conflict by its id, which has the number of its first fact."""
+    number = conflict_id.removeprefix("conflict-")
+    if not number.isdecimal() or len(number) > _LONGEST_NUMBER:
+        return None
+    found = rows.list_facts(FactFilter(after=int(number) - 1, includes_hidden=True, limit=1), frozenset())
+    conflicts = _conflicts_about(rows, found[0].subject, found[0].predicate) if found else []
+    return next((each for each in conflicts if each.id == conflict_id), None)
+
+
 def resolve(rows: GraphRows, conflict_id: str, winner: str, reason: str, statement: Statement) -> list[Fact]:
-    conflicts = list_conflicts(rows)
-    conflict = next((each for each in conflicts if each.id == conflict_id), None)
+    conflict = _find_conflict(rows, conflict_id)
     if conflict is None:
-        near = suggest_name(conflict_id, [each.id for each in conflicts])
-        raise NotFound(f"there is no open conflict {conflict_id!r}", fix=f"{near}List them: ontology_list_conflicts.")
+        raise NotFound(f"there is no open conflict {conflict_id!r}", fix="List them: ontology_list_conflicts.")
     found = rows.find_entity(winner)
     canonical = rows.get_entity(found.root).id if found else winner
     losers = [fact for fact in conflict.facts if fact.object != canonical]
@@ -177,62 +211,6 @@ def resolve(rows: GraphRows, conflict_id: str, winner: str, reason: str, stateme
 # ---- entities -------------------------------------------------------------------------------------
 
 
-def require_entity(rows: GraphRows, entity_id: str) -> EntityRow:
-    found = rows.find_entity(entity_id)
-    if found is None:
-        near = suggest_name(entity_id, rows.list_similar_ids(entity_id))
-        raise NotFound(f"there is no entity {entity_id!r}", fix=near or "Search with ontology_query_entities.")
-    return found
-
-
-def read_entity(rows: GraphRows, row: EntityRow) -> Entity:
-    """Return the entity that a row belongs to, with the properties of all its names."""
-    group = rows.list_group(row.root)
-    root = next(each for each in group if each.number == row.root)
-    properties = rows.load_properties(row.root)
-    taints = [each.taint | each.merge_taint for each in group] + [taint for _, taint in properties.values()]
-    return Entity(
-        id=root.id,
-        type=_type_of(group),
-        properties={name: value for name, (value, _) in properties.items()},
-        aliases=tuple(each.id for each in group if each.number != root.number),
-        taint=frozenset().union(*taints),
-        number=root.number,
-        created_at=root.created_at,
-    )
-
-
-def _type_of(group: Sequence[EntityRow]) -> str:
-    return next((each.type for each in group if each.type), "")
-
-
-def list_entities(
-    rows: GraphRows, type_name: str, filters: Sequence[tuple[str, str, str]], after: int, limit: int
-) -> list[Entity]:
-    if type_name:
-        term = require_term(rows.load_terms(), TermKind.TYPE, type_name)
-        if term.status is TermStatus.QUARANTINED:
-            check_open(term)
-    return [read_entity(rows, row) for row in rows.list_roots(type_name, filters, after, limit)]
-
-
-def _use_entity(rows: GraphRows, entity_id: str, type_name: str, statement: Statement) -> EntityRow:
-    """Return the entity; make it if there is none, and give it the type if it has none."""
-    row = rows.find_entity(entity_id)
-    if row is None:
-        return rows.add_entity(entity_id, type_name, statement)
-    if not type_name or row.type == type_name:
-        return row
-    known = row.type or _type_of(rows.list_group(row.root))
-    if known and known != type_name:
-        raise Conflict(
-            f"{entity_id!r} is a {known}, not a {type_name}", fix="Leave the type out, or name another entity."
-        )
-    row = replace(row, type=type_name, taint=row.taint | statement.taint)
-    rows.put_entity(row)
-    return row
-
-
 def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statement: Statement) -> Merged:
     target = rows.get_entity(require_entity(rows, canonical).root)
     row = require_entity(rows, duplicate)
@@ -243,12 +221,12 @@ def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statemen
         error = Conflict(f"{duplicate!r} is merged into {into.id!r}", fix=f"Merge {into.id!r}, or undo that first.")
         raise error.with_taint(into.taint)
     group, others = rows.list_group(row.number), rows.list_group(target.number)
-    one, other = _type_of(others), _type_of(group)
+    one, other = type_of(others), type_of(group)
     if one and other and one != other:
         raise Conflict(f"{canonical!r} is a {one} and {duplicate!r} a {other}", fix="Merge entities of one type.")
     if len(group) + len(others) > MOST_ALIASES:
         raise BadRequest(f"{canonical!r} would have too many aliases", fix=f"At most {MOST_ALIASES} are kept.")
-    moved = _count_facts_of(rows, row.id)
+    moved = rows.count_facts_of(row.number)
     before = {each.id for name in (target.id, row.id) for each in _conflicts_about(rows, name)}
     for each in group:
         rows.put_entity(replace(each, root=target.number))
@@ -279,15 +257,7 @@ def unmerge(rows: GraphRows, alias: str) -> Merged:
             rows.put_entity(replace(each, root=row.number))
     rows.put_entity(replace(row, root=row.number, parent=0, merge_reason="", merge_taint=frozenset()))
     aliases = tuple(each.id for each in group if each.number in freed)
-    return Merged(canonical=into.id, duplicate=row.id, facts=_count_facts_of(rows, row.id), aliases=aliases)
-
-
-def _count_facts_of(rows: GraphRows, entity_id: str) -> int:
-    everything = [
-        *rows.list_facts(FactFilter(subject=entity_id, includes_hidden=True, limit=_EVERYTHING), frozenset()),
-        *rows.list_facts(FactFilter(object=entity_id, includes_hidden=True, limit=_EVERYTHING), frozenset()),
-    ]
-    return len({fact.number for fact in everything})
+    return Merged(canonical=into.id, duplicate=row.id, facts=rows.count_facts_of(row.number), aliases=aliases)
 
 
 def import_entities(
@@ -295,11 +265,18 @@ def import_entities(
 ) -> Imported:
     refusals: list[Refusal] = []
     proposed: list[str] = []
-    done = facts = conflicts = 0
+    done = 0
+    made: list[Fact] = []
     for term in declared:
-        if (term.kind, term.name) not in rows.load_terms():
-            rows.add_term(replace(term, changed_at=statement.now, taint=statement.taint))
-            proposed.append(f"{term.kind} {term.name}")
+        if (term.kind, term.name) in rows.load_terms():
+            continue
+        try:
+            check_room(rows, term.kind, term.name)
+        except MootError as error:
+            refusals.append(Refusal(place=f"{term.kind} {term.name}", reason=error.sentence))
+            continue
+        rows.add_term(replace(term, changed_at=statement.now, taint=statement.taint))
+        proposed.append(f"{term.kind} {term.name}")
     for entity in entities:
         try:
             # Everything that can refuse an entity is checked before anything of it is written.
@@ -308,20 +285,37 @@ def import_entities(
             refusals.append(Refusal(place=entity.place or entity.id, reason=error.sentence))
             continue
         proposed += use_term(rows, TermKind.TYPE, entity.type, statement) if entity.type else ()
-        row = _use_entity(rows, entity.id, entity.type, statement)
+        row = use_entity(rows, entity.id, entity.type, statement)
         for name, value in entity.properties.items():
             rows.put_property(row.number, name, value, statement.taint)
         for new in entity.facts:
-            asserted = assert_fact(rows, new, statement)
-            facts += asserted.is_new
-            conflicts += asserted.conflict is not None
+            asserted = _add_fact(rows, new, statement)
+            made += [asserted.fact] if asserted.is_new else []
             proposed += asserted.proposed
         done += 1
-    return Imported(entities=done, facts=facts, refusals=tuple(refusals), conflicts=conflicts, proposed=tuple(proposed))
+    return Imported(
+        entities=done,
+        facts=len(made),
+        refusals=tuple(refusals),
+        conflicts=_count_conflicts(rows, made),
+        proposed=tuple(proposed),
+    )
+
+
+def _count_conflicts(rows: GraphRows, made: Sequence[Fact]) -> int:
+    """Return how many new facts contradict one that was stated before them: each subject is looked at once."""
+    numbers = {fact.number for fact in made}
+    count = 0
+    for subject, predicate in dict.fromkeys((fact.subject, fact.predicate) for fact in made):
+        for conflict in _conflicts_about(rows, subject, predicate):
+            new = sum(fact.number in numbers for fact in conflict.facts)
+            count += new if new < len(conflict.facts) else new - 1
+    return count
 
 
 def _check_import(rows: GraphRows, entity: NewEntity) -> None:
     check_properties(entity.properties)
+    _check_alike(rows, entity.facts)
     types: dict[str, str] = {}
     uses = [(entity.id, entity.type)]
     for new in entity.facts:
@@ -332,7 +326,7 @@ def _check_import(rows: GraphRows, entity: NewEntity) -> None:
             continue
         check_term(rows, TermKind.TYPE, type_name)
         row = rows.find_entity(entity_id)
-        known = types.get(entity_id) or ((row.type or _type_of(rows.list_group(row.root))) if row else "")
+        known = types.get(entity_id) or ((row.type or type_of(rows.list_group(row.root))) if row else "")
         if known and known != type_name:
             raise Conflict(f"{entity_id!r} is a {known}, not a {type_name}", fix="Give it that type, or another id.")
         types[entity_id] = type_name

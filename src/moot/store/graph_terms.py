@@ -2,9 +2,10 @@
 
 from msgspec.structs import replace
 
-from moot.domain.errors import Conflict
+from moot.domain.errors import BadRequest, Conflict
 from moot.domain.graph import Statement
 from moot.domain.ontology import (
+    MOST_TERMS,
     Term,
     TermKind,
     TermStatus,
@@ -15,6 +16,9 @@ from moot.domain.ontology import (
     require_term,
 )
 from moot.store.graph_rows import GraphRows
+
+# Changes of one type or predicate, all of which are kept.
+MOST_CHANGES = 500
 
 
 def check_term(rows: GraphRows, kind: TermKind, name: str) -> Term | None:
@@ -39,8 +43,16 @@ def use_term(rows: GraphRows, kind: TermKind, name: str, statement: Statement) -
     return [f"{kind} {name}"]
 
 
+def check_room(rows: GraphRows, kind: TermKind, name: str) -> None:
+    """Raise if there are too many types or predicates to add another."""
+    count = sum(term.kind is kind for term in rows.load_terms().values())
+    if count >= MOST_TERMS:
+        raise BadRequest(f"there are {count} {kind}s already", fix=f"Use one of these instead of {name!r}.")
+
+
 def add_term(rows: GraphRows, term: Term) -> Term:
     check_name(term.kind, term.name)
+    check_room(rows, term.kind, term.name)
     known = rows.load_terms().get((term.kind, term.name))
     if known is not None:
         raise Conflict(f"there is a {known.kind} {known.name!r} already: {known.status}", fix="Promote it instead.")
@@ -59,6 +71,8 @@ def promote(  # noqa: PLR0913 — what one transaction writes
     is_exclusive: bool | None,
 ) -> Term:
     term = require_term(rows.load_terms(), kind, name)
+    if len(rows.list_changes(kind, name)) >= MOST_CHANGES:
+        raise BadRequest(f"the {kind} {name!r} was changed {MOST_CHANGES} times", fix="Use another one.")
     if target is not None and (target is not term.status or is_exclusive is None):
         check_transition(term, target)
     changed = replace(

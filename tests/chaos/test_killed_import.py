@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from functools import partial
 
 from moot.domain.errors import MootError
 from moot.failpoint import GRAPH_POINTS
@@ -30,6 +31,10 @@ reply = "Noted."
 ENDED = "SELECT count(*) FROM runs WHERE kind = 'background' AND status = 'ended' AND outcome = 'completed'"
 
 
+def has_ended(home: Home, count: int) -> bool:
+    return home.query(ENDED) == [(count,)]
+
+
 async def test_each_point_kills_the_daemon_and_the_import_is_completed_once(home: Home) -> None:
     home.furnish(script=SCRIPT, config=CONFIG)
     for count, point in enumerate(GRAPH_POINTS, 1):
@@ -40,7 +45,7 @@ async def test_each_point_kills_the_daemon_and_the_import_is_completed_once(home
                     await talk.ask(start_run=pb.StartRunMsg(agent="ontologist", content="import it"))
                 killed.reap()
         with running(home) as daemon:
-            await eventually(lambda count=count: home.query(ENDED) == [(count,)])
+            await eventually(partial(has_ended, home, count))
             facts = daemon.cli_json("graph", "facts")["data"]
             assert [(fact["subject"], fact["object"]) for fact in facts] == [
                 (f"n{number}", f"n{number + 1}") for number in range(ROWS)

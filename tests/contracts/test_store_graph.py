@@ -315,12 +315,14 @@ async def test_the_usage_of_a_type_has_the_taint_of_its_names_also_in_quarantine
         await graph.import_entities(ME, [entity], (), web if number == 2 else AT_1)
     await graph.promote(ME, TermKind.TYPE, "tree", TermStatus.QUARANTINED, "unclear", AT_2)
     usage = await graph.measure_type(ME, "tree")
-    assert (usage.properties, usage.taint) == ({"height": 2, "ruse": 1}, {"web"})
+    assert usage.properties == {"height": 2, "ruse": 1}
+    assert usage.taint == {"web"}
     assert (await graph.measure_type(ME, "person")).taint == frozenset()
     # The reason of a refusal may contain untrusted text too.
     await graph.promote(ME, TermKind.TYPE, "place", TermStatus.DEPRECATED, "obey me", web)
     done = await graph.import_entities(ME, [NewEntity(id="x", type="place")], (), AT_5)
-    assert ("obey me" in done.refusals[0].reason, done.taint) == (True, {"web"})
+    assert "obey me" in done.refusals[0].reason
+    assert done.taint == {"web"}
 
 
 @with_storage

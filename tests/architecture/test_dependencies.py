@@ -85,7 +85,7 @@ def test_siblings_do_not_depend_on_each_other_in_a_circle() -> None:
 # ---- objects ----------------------------------------------------------------------------------------
 
 
-def is_untainted(thing: object) -> bool:
+def is_of_moot(thing: object) -> bool:
     return type(thing).__module__.startswith("moot.")
 
 
@@ -118,7 +118,7 @@ def reached(value: object, seen: set[int]) -> Iterator[object]:
     if isinstance(value, str | bytes | int | float | type) or value is None or id(value) in seen:
         return
     seen.add(id(value))
-    if is_untainted(value):
+    if is_of_moot(value):
         yield value
     for each in inside(value):
         yield from reached(each, seen)

@@ -40,6 +40,7 @@ from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Vault
 from moot.daemon.workspaces import Workspaces
 from moot.domain.errors import StoreError
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
 from moot.engine.bus import Bus
 from moot.engine.notes import NoteTaker, Reflections
@@ -50,6 +51,7 @@ from moot.redaction.redactor import LogRedaction, Redactor
 
 logger = logging.getLogger(__name__)
 
+_SYSTEM_CLOCK = SystemClock()
 _TIDY_SECONDS = 5.0
 _EXPIRE_SECONDS = 1.0
 
@@ -57,11 +59,13 @@ _EXPIRE_SECONDS = 1.0
 class Daemon:
     """The components of a running daemon, in the order they are built."""
 
-    def __init__(self, paths: Paths, config: ConfigFile, storage: Storage, redactor: Redactor) -> None:
+    def __init__(
+        self, paths: Paths, config: ConfigFile, storage: Storage, redactor: Redactor, clock: Clock = _SYSTEM_CLOCK
+    ) -> None:
         self.paths = paths
         self.storage = storage
         self.redactor = redactor
-        self.clock = SystemClock()
+        self.clock = clock
         self.rng: Random = SystemRandom()
         self.supervisor = Supervisor(self.clock)
         self.bus = Bus(clock=self.clock, reserve=storage.reserve_event_numbers)
@@ -252,7 +256,7 @@ class Daemon:
 
 
 @asynccontextmanager
-async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
+async def running(paths: Paths, redactor: Redactor, clock: Clock = _SYSTEM_CLOCK) -> AsyncIterator[Daemon]:
     """Run a complete daemon that accepts connections; drain it on exit."""
     async with AsyncExitStack() as stack:
         hold_home(paths, stack)
@@ -264,7 +268,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
         storage = await open_storage(config, paths)
         stack.push_async_callback(storage.store.close)
-        daemon = Daemon(paths, config, storage, redactor)
+        daemon = Daemon(paths, config, storage, redactor, clock)
         for flaw in daemon.reloader.flaws:
             logger.warning("%s", flaw)
         stack.push_async_callback(daemon.models.close)
@@ -376,10 +380,14 @@ async def _serve(paths: Paths, redactor: Redactor) -> int:
 
 
 async def serve_until(
-    stop: asyncio.Event, paths: Paths, redactor: Redactor, on_ready: Callable[[Daemon], None]
+    stop: asyncio.Event,
+    paths: Paths,
+    redactor: Redactor,
+    on_ready: Callable[[Daemon], None],
+    clock: Clock = _SYSTEM_CLOCK,
 ) -> None:
     """Serve until the event is set, then give active runs some time to finish."""
-    async with running(paths, redactor) as daemon:
+    async with running(paths, redactor, clock) as daemon:
         on_ready(daemon)
         daemon.runtime.warm_up.start()
         await stop.wait()

@@ -3,13 +3,10 @@
 import asyncio
 import logging
 import os
-import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from random import Random, SystemRandom
 
-from moot import __version__
 from moot.automation.automation import Automation
 from moot.daemon.address import PortTaken
 from moot.daemon.agent_registry import build_registry
@@ -17,18 +14,16 @@ from moot.daemon.clock import SystemClock
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.configured_broker import ConfiguredBroker
 from moot.daemon.daemon_link import build_link
-from moot.daemon.descriptors import get_descriptor_limit, raise_descriptor_limit
-from moot.daemon.interpreter import tune_interpreter
+from moot.daemon.descriptors import get_descriptor_limit
 from moot.daemon.listen import tcp, unix
 from moot.daemon.live_models import LiveModels
 from moot.daemon.local_zone import find_local_zone
 from moot.daemon.lock import hold_home
-from moot.daemon.log import rotate_console, start_logging
+from moot.daemon.log import rotate_console
 from moot.daemon.open_storage import open_storage
 from moot.daemon.path_mask import PathMask
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principals
-from moot.daemon.readiness import ReadinessNotifier
 from moot.daemon.reloader import Reloader, ReloaderDependencies
 from moot.daemon.requests.admission import Admission, ConnectionLimits
 from moot.daemon.requests.build_handlers import HandlerDependencies, build_handlers
@@ -47,7 +42,7 @@ from moot.engine.notes import NoteTaker, Reflections
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
 from moot.multiagent.runtime import Runtime, RuntimeDependencies
-from moot.redaction.redactor import LogRedaction, Redactor
+from moot.redaction.redactor import Redactor
 
 logger = logging.getLogger(__name__)
 
@@ -329,54 +324,6 @@ def _reporting_taken_port(facts: DaemonFacts) -> Iterator[None]:
     except PortTaken as error:
         logger.error("%s. The daemon runs without it. %s", error.message, error.fix)
         facts.problems.append(error)
-
-
-def serve(paths: Paths) -> int:
-    """Run the daemon in the foreground until a signal ends it."""
-    raise_descriptor_limit()
-    redactor = Redactor()
-    start_logging(paths, LogRedaction(redactor))
-    try:
-        import uvloop  # noqa: PLC0415 — not there on every system
-
-        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
-    except ImportError:
-        runner = asyncio.Runner()
-    with runner:
-        return runner.run(_serve(paths, redactor))
-
-
-async def _serve(paths: Paths, redactor: Redactor) -> int:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    notifier = ReadinessNotifier()
-    logger.info("moot %s starts (pid %d, %s)", __version__, os.getpid(), paths.config.parent)
-
-    def on_signal() -> None:
-        if stop.is_set():
-            # Exit immediately: what was acknowledged is on disk, the rest is reported as interrupted at the next start.
-            os._exit(0)
-        logger.info("stopping: a signal was received")
-        notifier.notify("STOPPING=1")
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
-
-    def on_ready(daemon: Daemon) -> None:
-        loop.add_signal_handler(
-            signal.SIGHUP, lambda: daemon.supervisor.start("reload", daemon.reloader.reload_quietly())
-        )
-        tune_interpreter()
-        ready = describe_addresses(daemon)
-        logger.info("%s", ready)
-        notifier.notify("READY=1", ready)
-        sys.stdout.write(f"{ready}\n")
-        sys.stdout.flush()
-
-    await serve_until(stop, paths, redactor, on_ready)
-    logger.info("stopped")
-    return 0
 
 
 async def serve_until(

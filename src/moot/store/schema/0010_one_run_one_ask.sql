@@ -586,7 +586,7 @@ CREATE TABLE graph_facts (
     run_id       TEXT    NOT NULL,
     taint        TEXT    NOT NULL
 ) STRICT;
-CREATE INDEX graph_facts_of_subject ON graph_facts (subject, predicate);
+CREATE INDEX graph_facts_of_subject ON graph_facts (subject, predicate, object);
 CREATE INDEX graph_facts_of_object ON graph_facts (object, predicate);
 CREATE INDEX graph_facts_of_predicate ON graph_facts (owner, predicate);
 CREATE INDEX graph_facts_in_order ON graph_facts (owner);

@@ -304,6 +304,42 @@ class TaintTurn(Turn):
         await self.world.requested(f"a stranger says {self.word}")
 
 
+class GraphTurn(TeammateTurn):
+    """A teammate states a fact; the middle is its model call after that. The fact is there once, whatever follows."""
+
+    name = "graph"
+
+    def prepare(self) -> None:
+        spawn = {"name": "agent_spawn", "arguments": {"agent": "ontologist", "instruction": f"task {self.word}"}}
+        wait = {"name": "agent_wait", "arguments": {"agent_id": "{agent_id}"}}
+        arguments = {"subject": self.word, "predicate": "knows", "object": "ada"}
+        self.world.program(
+            {"match": match(f"task {self.word}"), "calls": [{"name": "ontology_assert_fact", "arguments": arguments}]},
+            {"match": match(f"task {self.word}"), "text": f"result {self.word}", "hold": True},
+            {"match": match(f"task {self.word}"), "text": f"result {self.word}"},
+            {"match": match(self.word), "calls": [spawn]},
+            {"match": match(self.word), "calls": [wait]},
+            {"match": match(self.word), "text": f"reply {self.word}"},
+        )
+
+    async def reach_middle(self) -> None:
+        await self.world.given(f"task {self.word}", times=2)
+        assert self.speech is not None
+        await self.speech.until("tool_start", count=2)
+
+    async def finish(self) -> None:
+        await super().finish()
+        asked = pb.ReadGraphMsg(view="facts", object="ada", sender=self.world.sender)
+        facts = (await self.world.talk.ask(read_graph=asked)).graph_page.facts
+        # In mode plan nothing is stated.
+        expected = [] if self.world.mode == "plan" else ["ada"]
+        assert [fact.object for fact in facts if fact.subject == self.word] == expected
+
+    def note_completed(self) -> None:
+        if self.world.mode != "plan":
+            super().note_completed()
+
+
 class RerunTurn(Turn):
     """A message that no model answered is sent again under its id; the middle is the model call of the second run."""
 
@@ -693,6 +729,26 @@ class ProjectFiles:
 
 
 @dataclass
+class Remembering:
+    """The agent has noted a preference in earlier work for the person, and is reminded of it in every turn."""
+
+    world: World
+    name = "agent memory"
+
+    async def apply(self) -> None:
+        world = self.world
+        task, world.remembered = world.word("noting"), world.word("remembered")
+        arguments = {"key": "preference", "content": world.remembered, "kind": "preference"}
+        world.program(
+            {"match": match(task), "calls": [{"name": "memory_agent_save", "arguments": arguments}]},
+            {"match": match(task), "text": f"noted {task}"},
+        )
+        started = pb.StartRunMsg(agent=world.agent, sender=world.sender, content=task)
+        run = (await world.talk.ask(start_run=started)).run
+        await world.talk.ask(wait_runs=pb.WaitRunsMsg(run_ids=[run.run_id], seconds=30))
+
+
+@dataclass
 class WorkMode:
     """The conversation is in mode work: edits that can be undone need no approval."""
 
@@ -744,6 +800,7 @@ TURNS: tuple[type[Turn], ...] = (
     ApprovalTurn,
     PatchTurn,
     TaintTurn,
+    GraphTurn,
     RerunTurn,
 )
 EVENTS = (
@@ -765,6 +822,7 @@ SETTINGS: tuple[type[Any], ...] = (
     AssistantRole,
     Import,
     ProjectFiles,
+    Remembering,
     WorkMode,
     PlanMode,
     AutoApproveEdits,

@@ -31,6 +31,8 @@ window = 9300
 retries = 1
 [agent]
 multiAgent = true
+[agentMemory]
+enabled = true
 """
 )
 
@@ -226,6 +228,8 @@ class World:
     level: str = ""
     # What the project's instruction file says, if there is one.
     project_text: str = ""
+    # What the agent remembers of earlier work.
+    remembered: str = ""
     _numbers: int = 0
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -289,16 +293,17 @@ class World:
         body: dict[str, Any] = await eventually(find)
         return body
 
-    async def given(self, task: str) -> None:
-        """Wait for a model request of a teammate with this task; its parent's requests have the task in a call."""
+    async def given(self, task: str, *, times: int = 1) -> None:
+        """Wait for model requests of a teammate with this task; its parent's requests have the task in a call."""
 
         async def find() -> bool:
             bodies = await asyncio.to_thread(self.provider.bodies)
-            return any(
-                message["role"] == "user" and task in str(message["content"])
+            asked = [
+                body
                 for body in bodies
-                for message in body["messages"]
-            )
+                if any(each["role"] == "user" and task in str(each["content"]) for each in body["messages"])
+            ]
+            return len(asked) >= times
 
         await eventually(find)
 
@@ -391,6 +396,8 @@ class World:
             assert text.count(self.project_text) == 1, "the project's file is told once"
             (info,) = [each for each in await self.talk.conversations(sender=self.sender) if each.agent == self.agent]
             assert "project" in info.taint, "taint was lost"
+        if self.remembered:
+            assert text.count(self.remembered) == 1, "what is remembered is told once"
         # Words that were archived, on purpose or because the window was full, are in a summary.
         if not await self.talk.archives(self.agent, self.sender):
             for words, guest in self.guest_words.items():

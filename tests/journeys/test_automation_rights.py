@@ -99,6 +99,8 @@ async def test_an_agent_that_directs_nobody_has_no_other_agent_work_or_told(
 ) -> None:
     async with daemon.client() as talk:
         assert "starter cannot have" in await use(talk, "starter", sender, "workflow_run", yaml_content=source)
+        saved = await use(talk, "starter", sender, "workflow_save", name="demo", yaml_content=source)
+        assert "starter cannot have" in saved
         own = flow({"id": "a", "prompt": "hi", "agent": "starter"})
         assert (await run_flow(talk, "starter", sender, own))["status"] == "completed"
 

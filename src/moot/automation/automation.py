@@ -11,6 +11,7 @@ from moot.automation.owners import AgentChooser
 from moot.automation.saved_workflows import SavedWorkflows
 from moot.automation.scheduler import Scheduler, SchedulerDependencies
 from moot.automation.workflow_executor import WorkflowDependencies, WorkflowExecutor
+from moot.automation.workflow_library import WorkflowLibrary
 from moot.automation.workflow_tools import build_workflow_tools
 from moot.domain.agent import ROOT
 from moot.multiagent.runtime import Runtime
@@ -36,10 +37,12 @@ class Automation:
         def may_direct(agent: str) -> bool:
             return agent == ROOT or runtime.team.is_coordinator(agent)
 
+        self.workflows = build_executor(runtime)
         self.scheduler = Scheduler(
             SchedulerDependencies(
                 jobs=d.storage.cron,
                 starter=runtime.teammates,
+                workflows=self.workflows,
                 is_enabled=is_enabled,
                 clock=d.clock,
                 supervisor=d.supervisor,
@@ -49,6 +52,7 @@ class Automation:
             CronJobDependencies(
                 store=d.storage.cron,
                 scheduler=self.scheduler,
+                workflows=self.workflows,
                 requests=runtime.requests,
                 is_enabled=is_enabled,
                 find_local_zone=find_local_zone,
@@ -57,8 +61,7 @@ class Automation:
                 rng=d.rng,
             )
         )
-        self.saved_workflows = SavedWorkflows(workflows)
-        self.workflows = build_executor(runtime)
+        self.library = WorkflowLibrary(executor=self.workflows, saved=SavedWorkflows(workflows), jobs=self.jobs)
         tasks = BackgroundTasks(teammates=runtime.teammates, store=d.storage.store)
         chooser = AgentChooser(may_direct=may_direct, find_live=runtime.teammates.find_live)
         d.tools.register(
@@ -67,7 +70,7 @@ class Automation:
             *build_workflow_tools(
                 executor=self.workflows,
                 workflows=d.storage.workflows,
-                saved=self.saved_workflows,
+                library=self.library,
                 chooser=chooser,
                 off_limits=off_limits,
             ),
@@ -98,6 +101,7 @@ def build_executor(runtime: Runtime) -> WorkflowExecutor:
             requests=runtime.requests,
             agents=list_agents,
             config=lambda: d.config.current.workflow,
+            redact=d.redactor.mask_secrets,
             supervisor=d.supervisor,
             bus=d.bus,
             clock=d.clock,

@@ -23,6 +23,7 @@ from moot.multiagent.teammates.teammates import Teammates
 GROUP = "schedules"
 _DEFAULT_ENTRIES = 20
 _SHOWN_PROMPT = 500
+_MOST_LISTED = 500
 _SHOWN_RESULT = 2_000
 _ID = {"type": "string", "description": "The id or name of the job."}
 
@@ -152,8 +153,10 @@ class CronList:
         last = await self._jobs.list_last_firings(agent=owner.agent, sender=owner.sender)
         # How a run ended, or that it waits, tells what it has read.
         runs = [RunView(record.run) for record in last.values() if record.run is not None]
-        data = [_job_data(job, last.get(job.id), self._teammates) for job in found]
-        text = await self._teammates.texts.join(runs, lambda _: _to_json({"jobs": data, "count": len(data)}))
+        # What is not shown can be found by name.
+        shown = found[:_MOST_LISTED]
+        data = [_job_data(job, last.get(job.id), self._teammates) for job in shown]
+        text = await self._teammates.texts.join(runs, lambda _: _to_json({"jobs": data, "count": len(found)}))
         return ToolResult(
             content=text.content,
             taint=text.taint.union(*(job.taint for job in found)),

@@ -11,12 +11,14 @@ import msgspec
 from moot.automation.owners import AgentChooser
 from moot.automation.saved_workflows import SavedWorkflow, SavedWorkflows
 from moot.automation.workflow_executor import WorkflowExecutor
+from moot.automation.workflow_library import SaveOrder, WorkflowLibrary
 from moot.automation.workflow_start import WorkflowStart, find_person_key, list_agents
 from moot.domain.ask import Binding
 from moot.domain.errors import BadRequest, Conflict, MootError, TooLarge
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.ports.workflows import Workflows
 from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.schedule import format_instant
 from moot.domain.senders import WORKFLOW_SENDER, SenderSet
 from moot.domain.text import clean, defuse
 from moot.domain.workflow import WorkflowRun
@@ -43,16 +45,16 @@ def build_workflow_tools(
     *,
     executor: WorkflowExecutor,
     workflows: Workflows,
-    saved: SavedWorkflows,
+    library: WorkflowLibrary,
     chooser: AgentChooser,
     off_limits: Callable[[], OffLimits],
 ) -> list[Tool]:
     return [
-        WorkflowRunTool(executor, saved, chooser, off_limits),
+        WorkflowRunTool(executor, library.saved, chooser, off_limits),
         WorkflowStatusTool(executor),
         WorkflowListTool(workflows),
         WorkflowCancelTool(executor),
-        WorkflowSaveTool(executor, saved),
+        WorkflowSaveTool(executor, library, chooser),
     ]
 
 
@@ -297,7 +299,10 @@ class WorkflowSaveTool:
         group=_GROUP,
         deferred=True,
         repeatable=True,
-        description="Save a workflow under a name, so that `moot workflow run NAME` can run it.",
+        description=(
+            "Save a workflow under a name, so that `moot workflow run NAME` can run it. With a key "
+            '`schedule: "0 8 * * MON-FRI"` (or `every 6h`, `at 2027-01-31T08:00:00+01:00`) it also runs by itself.'
+        ),
         parameters={
             "type": "object",
             "properties": {
@@ -309,31 +314,45 @@ class WorkflowSaveTool:
         checks_arguments=True,
     )
 
-    def __init__(self, executor: WorkflowExecutor, saved: SavedWorkflows) -> None:
+    def __init__(self, executor: WorkflowExecutor, library: WorkflowLibrary, chooser: AgentChooser) -> None:
         self._executor = executor
-        self._saved = saved
+        self._library = library
+        self._chooser = chooser
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"save workflow {arguments.get('name', '')}"
 
     async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
-        await self._parse(arguments)
+        await self._check(arguments, context)
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return str(arguments.get("yaml_content") or "")
 
-    async def _parse(self, arguments: dict[str, Any]) -> tuple[str, str]:
-        name, source = _require(arguments, "name"), _require(arguments, "yaml_content", strip=False)
-        name = check_name(name)
-        await self._executor.parse(source)
-        return name, source
+    async def _check(self, arguments: dict[str, Any], context: RunContext) -> SaveOrder:
+        order = _read_order(arguments, context)
+        await self._library.check(order)
+        # It may say when it runs, and what is saved replaces what is scheduled under its name.
+        self._chooser.check(context, list_agents(await self._executor.parse(order.source)))
+        return order
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        name, source = await self._parse(arguments)
-        owner = find_person_key(context.asks_in).sender
-        path = await run_in_thread(self._saved.save, owner, name, source, context.taint)
-        message = f"Run it with `moot workflow run {name}`."
-        return _encode({"status": "saved", "name": name, "file_path": str(path), "message": message})
+        order = await self._check(arguments, context)
+        path, job = await self._library.save(order)
+        message = f"Run it with `moot workflow run {order.name}`."
+        if job is not None and job.next_at is not None:
+            message += f" It runs next at {format_instant(job.next_at, job.schedule.zone)} ({job.schedule.zone})."
+        return _encode({"status": "saved", "name": order.name, "file_path": str(path), "message": message})
+
+
+def _read_order(arguments: dict[str, Any], context: RunContext) -> SaveOrder:
+    return SaveOrder(
+        owner=find_person_key(context.asks_in),
+        name=check_name(_require(arguments, "name")),
+        source=_require(arguments, "yaml_content", strip=False),
+        cwd=context.cwd,
+        search_path=context.search_path,
+        taint=context.taint,
+    )
 
 
 def _require(arguments: dict[str, Any], name: str, *, strip: bool = True) -> str:

@@ -12,12 +12,15 @@ from msgspec import Struct
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import Outcome, Run
+from moot.domain.schedule import ScheduleKind
 from moot.domain.workflow_condition import Condition, fold
 
 DEFAULT_SECONDS = 600.0
 DEFAULT_PARALLEL = 4
 # The longest result that is put into the prompt of another step.
 LONGEST_RESULT = 60_000
+# What lists contain of the text of a workflow: all texts together could be very large.
+LISTED_SOURCE = 200
 # The longest texts that the results in one prompt may have together: a prompt can name thousands of them.
 LONGEST_RESULTS = 600_000
 
@@ -53,7 +56,10 @@ class Workflow(Struct, frozen=True, kw_only=True):
     name: str
     steps: tuple[WorkflowStep, ...]
     description: str = ""
-    schedule: str = ""
+    # When it runs by itself: kind and text of a schedule; None if it does not.
+    schedule: tuple[ScheduleKind, str] | None = None
+    # The time zone of the schedule; empty is that of the computer.
+    zone: str = ""
     # The agents whose conversations with the owner get the report; empty is the conversation that started it.
     deliver_to: tuple[str, ...] = ()
     max_parallel: int = DEFAULT_PARALLEL
@@ -131,6 +137,14 @@ class WorkflowReport(Struct, frozen=True, kw_only=True):
     id: str
     key: ConversationKey
     step: str = ""
+
+
+class WorkflowLaunch(Struct, frozen=True, kw_only=True):
+    """A run of a workflow that is to be stored, with the reports it owes."""
+
+    run: WorkflowRun
+    workflow: Workflow
+    reports: tuple[WorkflowReport, ...] = ()
 
 
 # Outcomes of a run after which another attempt makes sense and repeats nothing whose outcome is unknown.

@@ -6,40 +6,37 @@ from math import inf
 
 from msgspec.structs import replace
 
-from moot.domain.errors import BadRequest, Conflict, MootError, NotFound
+from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.graph import (
     MOST_FACTS,
     Asserted,
+    Entity,
     Fact,
     FactFilter,
-    Imported,
     Merged,
-    NewEntity,
     NewFact,
     Period,
-    Refusal,
     Statement,
     Walk,
     Walked,
-    check_properties,
+    excludes,
     find_conflicts,
     walk_graph,
 )
 from moot.domain.graph import Conflict as FactConflict
-from moot.domain.near_names import suggest_name
+from moot.domain.near_names import find_near, suggest_name
 from moot.domain.ontology import (
     Health,
-    Term,
     TermKind,
     TermStatus,
     Usage,
+    check_open,
     list_exclusive,
     list_hidden,
     require_term,
 )
-from moot.store.graph_entities import require_entity, type_of, use_entity
-from moot.store.graph_rows import GraphRows
-from moot.store.graph_terms import check_room, check_term, use_term
+from moot.store.graph_rows import EntityRow, GraphRows
+from moot.store.graph_terms import use_term
 
 MOST_ALIASES = 1_000
 # Facts of one subject and exclusive predicate, or that differ only in the time they are true.
@@ -51,26 +48,27 @@ _LONGEST_NUMBER = 18
 # ---- facts ----------------------------------------------------------------------------------------
 
 
-def assert_fact(rows: GraphRows, new: NewFact, statement: Statement) -> Asserted:
-    _check_alike(rows, [new])
-    asserted = _add_fact(rows, new, statement)
-    fact = asserted.fact
+def assert_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: bool) -> Asserted:
+    check_alike(rows, [new])
+    asserted = add_fact(rows, new, statement, proposes=proposes)
     if not asserted.is_new:
         return asserted
-    found = _conflicts_about(rows, fact.subject, fact.predicate)
-    return replace(asserted, conflict=next((each for each in found if fact in each.facts), None))
+    found = conflicts_about(rows, asserted.fact.subject, asserted.fact.predicate)
+    conflict = next((each for each in found if asserted.fact in each.facts), None)
+    return replace(asserted, conflict=conflict)
 
 
-def _add_fact(rows: GraphRows, new: NewFact, statement: Statement) -> Asserted:
-    """Store a fact, or record that a known one was stated again. Conflicts are not looked for."""
+def add_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: bool) -> Asserted:
+    """Store a fact unless it is known, without a look at what it contradicts."""
     proposed = [
-        *use_term(rows, TermKind.PREDICATE, new.predicate, statement),
+        *use_term(rows, TermKind.PREDICATE, new.predicate, statement, proposes=proposes),
         *(use_term(rows, TermKind.TYPE, new.subject_type, statement) if new.subject_type else ()),
         *(use_term(rows, TermKind.TYPE, new.object_type, statement) if new.object_type else ()),
     ]
     subject = use_entity(rows, new.subject, new.subject_type, statement)
     target = use_entity(rows, new.object, new.object_type, statement)
-    valid = new.valid or Period(statement.now, inf)
+    # In microseconds, as times are written: what is exported and imported again is then known.
+    valid = new.valid or Period(round(statement.now, 6), inf)
     known = rows.find_same(subject, new.predicate, target, valid)
     if known:
         _confirm(rows, rows.get_fact(known), new, statement)
@@ -93,7 +91,7 @@ def _confirm(rows: GraphRows, known: Fact, new: NewFact, statement: Statement) -
         rows.confirm_fact(known.number, new.confidence, known.source, known.taint)
 
 
-def _conflicts_about(rows: GraphRows, subject: str, predicate: str = "") -> list[FactConflict]:
+def conflicts_about(rows: GraphRows, subject: str, predicate: str = "") -> list[FactConflict]:
     exclusive = list_exclusive(rows.load_terms())
     if predicate and predicate not in exclusive:
         return []
@@ -103,7 +101,7 @@ def _conflicts_about(rows: GraphRows, subject: str, predicate: str = "") -> list
     return find_conflicts(found)
 
 
-def _check_alike(rows: GraphRows, facts: Sequence[NewFact]) -> None:
+def check_alike(rows: GraphRows, facts: Sequence[NewFact]) -> None:
     """Raise if a subject would have too many facts that a new one is compared with.
 
     These are the facts with an exclusive predicate, and those that differ only in the time they are true.
@@ -149,16 +147,23 @@ def _join_taint(facts: Sequence[Fact]) -> frozenset[str]:
 
 
 def replace_fact(rows: GraphRows, new: NewFact, reason: str, statement: Statement) -> Asserted:
-    asserted = assert_fact(rows, new, statement)
+    check_alike(rows, [new])
+    asserted = add_fact(rows, new, statement, proposes=False)
     wanted = FactFilter(subject=asserted.fact.subject, predicate=new.predicate, limit=_EVERYTHING)
     for fact in rows.list_facts(wanted, frozenset()):
         if fact.object != asserted.fact.object and not fact.is_retracted:
             rows.retract_fact(fact, statement, reason, is_wrong=False)
-    return replace(asserted, conflict=None)
+    return asserted
 
 
 def list_facts(rows: GraphRows, wanted: FactFilter) -> list[Fact]:
-    return rows.list_facts(wanted, frozenset() if wanted.includes_hidden else list_hidden(rows.load_terms()))
+    terms = rows.load_terms()
+    if wanted.predicate:
+        require_term(terms, TermKind.PREDICATE, wanted.predicate)
+    for name in (wanted.subject_type, wanted.object_type):
+        if name:
+            require_term(terms, TermKind.TYPE, name)
+    return rows.list_facts(wanted, frozenset() if wanted.includes_hidden else list_hidden(terms))
 
 
 def walk(rows: GraphRows, wanted: Walk) -> Walked:
@@ -188,7 +193,7 @@ def _find_conflict(rows: GraphRows, conflict_id: str) -> FactConflict | None:
     if not number.isdecimal() or len(number) > _LONGEST_NUMBER:
         return None
     found = rows.list_facts(FactFilter(after=int(number) - 1, includes_hidden=True, limit=1), frozenset())
-    conflicts = _conflicts_about(rows, found[0].subject, found[0].predicate) if found else []
+    conflicts = conflicts_about(rows, found[0].subject, found[0].predicate) if found else []
     return next((each for each in conflicts if each.id == conflict_id), None)
 
 
@@ -198,17 +203,77 @@ def resolve(rows: GraphRows, conflict_id: str, winner: str, reason: str, stateme
         raise NotFound(f"there is no open conflict {conflict_id!r}", fix="List them: ontology_list_conflicts.")
     found = rows.find_entity(winner)
     canonical = rows.get_entity(found.root).id if found else winner
-    losers = [fact for fact in conflict.facts if fact.object != canonical]
-    if len(losers) == len(conflict.facts):
+    winners = [fact for fact in conflict.facts if fact.object == canonical]
+    if not winners:
         objects = sorted({fact.object for fact in conflict.facts})
         error = BadRequest(f"{winner!r} is not part of {conflict_id}", fix=f"Choose one of: {', '.join(objects)}.")
         raise error.with_taint(_join_taint(conflict.facts))
+    # Of a chain of facts the first and the last need not exclude each other.
+    losers = [fact for fact in conflict.facts if any(excludes(fact, winner) for winner in winners)]
     for fact in losers:
         rows.retract_fact(fact, statement, reason, is_wrong=True)
     return [rows.get_fact(fact.number) for fact in losers]
 
 
 # ---- entities -------------------------------------------------------------------------------------
+
+
+def require_entity(rows: GraphRows, entity_id: str) -> EntityRow:
+    found = rows.find_entity(entity_id)
+    if found is None:
+        similar = {row.id: row.taint for row in rows.list_similar(entity_id)}
+        (near,) = find_near(entity_id, similar) or [""]
+        fix = f"Did you mean {near!r}?" if near else "Search with ontology_query_entities or `moot graph facts`."
+        raise NotFound(f"there is no entity {entity_id!r}", fix=fix).with_taint(similar.get(near, frozenset()))
+    return found
+
+
+def read_entity(rows: GraphRows, row: EntityRow) -> Entity:
+    """Return the entity that a row belongs to, with the properties of all its names."""
+    group = rows.list_group(row.root)
+    root = next(each for each in group if each.number == row.root)
+    properties = rows.load_properties(row.root)
+    taints = [each.taint | each.merge_taint for each in group] + [taint for _, taint in properties.values()]
+    return Entity(
+        id=root.id,
+        type=type_of(group),
+        properties={name: value for name, (value, _) in properties.items()},
+        aliases=tuple(each.id for each in group if each.number != root.number),
+        taint=frozenset().union(*taints),
+        number=root.number,
+        created_at=root.created_at,
+    )
+
+
+def type_of(group: Sequence[EntityRow]) -> str:
+    return next((each.type for each in group if each.type), "")
+
+
+def list_entities(
+    rows: GraphRows, type_name: str, filters: Sequence[tuple[str, str, str]], after: int, limit: int
+) -> list[Entity]:
+    if type_name:
+        term = require_term(rows.load_terms(), TermKind.TYPE, type_name)
+        if term.status is TermStatus.QUARANTINED:
+            check_open(term)
+    return [read_entity(rows, row) for row in rows.list_roots(type_name, filters, after, limit)]
+
+
+def use_entity(rows: GraphRows, entity_id: str, type_name: str, statement: Statement) -> EntityRow:
+    """Return the entity; make it if there is none, and give it the type if it has none."""
+    row = rows.find_entity(entity_id)
+    if row is None:
+        return rows.add_entity(entity_id, type_name, statement)
+    if not type_name or row.type == type_name:
+        return row
+    known = row.type or type_of(rows.list_group(row.root))
+    if known and known != type_name:
+        raise Conflict(
+            f"{entity_id!r} is a {known}, not a {type_name}", fix="Leave the type out, or name another entity."
+        )
+    row = replace(row, type=type_name, taint=row.taint | statement.taint)
+    rows.put_entity(row)
+    return row
 
 
 def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statement: Statement) -> Merged:
@@ -226,13 +291,13 @@ def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statemen
         raise Conflict(f"{canonical!r} is a {one} and {duplicate!r} a {other}", fix="Merge entities of one type.")
     if len(group) + len(others) > MOST_ALIASES:
         raise BadRequest(f"{canonical!r} would have too many aliases", fix=f"At most {MOST_ALIASES} are kept.")
-    moved = rows.count_facts_of(row.number)
-    before = {each.id for name in (target.id, row.id) for each in _conflicts_about(rows, name)}
+    moved = rows.count_about(row.number)
+    before = {each.id for name in (target.id, row.id) for each in conflicts_about(rows, name)}
     for each in group:
         rows.put_entity(replace(each, root=target.number))
     merged = replace(row, root=target.number, parent=target.number, merge_reason=reason, merge_taint=statement.taint)
     rows.put_entity(merged)
-    made = tuple(each for each in _conflicts_about(rows, target.id) if each.id not in before)
+    made = tuple(each for each in conflicts_about(rows, target.id) if each.id not in before)
     aliases = tuple(each.id for each in group)
     return Merged(canonical=target.id, duplicate=row.id, facts=moved, aliases=aliases, conflicts=made)
 
@@ -257,90 +322,25 @@ def unmerge(rows: GraphRows, alias: str) -> Merged:
             rows.put_entity(replace(each, root=row.number))
     rows.put_entity(replace(row, root=row.number, parent=0, merge_reason="", merge_taint=frozenset()))
     aliases = tuple(each.id for each in group if each.number in freed)
-    return Merged(canonical=into.id, duplicate=row.id, facts=rows.count_facts_of(row.number), aliases=aliases)
-
-
-def import_entities(
-    rows: GraphRows, entities: Sequence[NewEntity], declared: Sequence[Term], statement: Statement
-) -> Imported:
-    refusals: list[Refusal] = []
-    proposed: list[str] = []
-    done = 0
-    made: list[Fact] = []
-    for term in declared:
-        if (term.kind, term.name) in rows.load_terms():
-            continue
-        try:
-            check_room(rows, term.kind, term.name)
-        except MootError as error:
-            refusals.append(Refusal(place=f"{term.kind} {term.name}", reason=error.sentence))
-            continue
-        rows.add_term(replace(term, changed_at=statement.now, taint=statement.taint))
-        proposed.append(f"{term.kind} {term.name}")
-    for entity in entities:
-        try:
-            # Everything that can refuse an entity is checked before anything of it is written.
-            _check_import(rows, entity)
-        except MootError as error:
-            refusals.append(Refusal(place=entity.place or entity.id, reason=error.sentence))
-            continue
-        proposed += use_term(rows, TermKind.TYPE, entity.type, statement) if entity.type else ()
-        row = use_entity(rows, entity.id, entity.type, statement)
-        for name, value in entity.properties.items():
-            rows.put_property(row.number, name, value, statement.taint)
-        for new in entity.facts:
-            asserted = _add_fact(rows, new, statement)
-            made += [asserted.fact] if asserted.is_new else []
-            proposed += asserted.proposed
-        done += 1
-    return Imported(
-        entities=done,
-        facts=len(made),
-        refusals=tuple(refusals),
-        conflicts=_count_conflicts(rows, made),
-        proposed=tuple(proposed),
-    )
-
-
-def _count_conflicts(rows: GraphRows, made: Sequence[Fact]) -> int:
-    """Return how many new facts contradict one that was stated before them: each subject is looked at once."""
-    numbers = {fact.number for fact in made}
-    count = 0
-    for subject, predicate in dict.fromkeys((fact.subject, fact.predicate) for fact in made):
-        for conflict in _conflicts_about(rows, subject, predicate):
-            new = sum(fact.number in numbers for fact in conflict.facts)
-            count += new if new < len(conflict.facts) else new - 1
-    return count
-
-
-def _check_import(rows: GraphRows, entity: NewEntity) -> None:
-    check_properties(entity.properties)
-    _check_alike(rows, entity.facts)
-    types: dict[str, str] = {}
-    uses = [(entity.id, entity.type)]
-    for new in entity.facts:
-        check_term(rows, TermKind.PREDICATE, new.predicate)
-        uses += [(new.subject, new.subject_type), (new.object, new.object_type)]
-    for entity_id, type_name in uses:
-        if not type_name:
-            continue
-        check_term(rows, TermKind.TYPE, type_name)
-        row = rows.find_entity(entity_id)
-        known = types.get(entity_id) or ((row.type or type_of(rows.list_group(row.root))) if row else "")
-        if known and known != type_name:
-            raise Conflict(f"{entity_id!r} is a {known}, not a {type_name}", fix="Give it that type, or another id.")
-        types[entity_id] = type_name
-    if rows.count_facts() + len(entity.facts) > MOST_FACTS:
-        raise BadRequest(f"the graph has {MOST_FACTS} facts already", fix="Export it and clear it.")
+    return Merged(canonical=into.id, duplicate=row.id, facts=rows.count_about(row.number), aliases=aliases)
 
 
 # ---- counts --------------------------------------------------------------------------------------
 
 
 def measure_type(rows: GraphRows, name: str) -> Usage:
-    require_term(rows.load_terms(), TermKind.TYPE, name)
-    entities, facts, properties, predicates = rows.measure_type(name)
-    return Usage(entities=entities, facts=facts, properties=properties, predicates=predicates)
+    terms = rows.load_terms()
+    term = require_term(terms, TermKind.TYPE, name)
+    entities, properties, predicates = rows.measure_type(name)
+    # The names of properties and predicates may come from untrusted text.
+    named = (terms[TermKind.PREDICATE, each].taint for each in predicates)
+    return Usage(
+        entities=entities,
+        facts=sum(predicates.values()),
+        properties=properties,
+        predicates=predicates,
+        taint=term.taint.union(rows.find_type_taint(name), *named),
+    )
 
 
 def measure(rows: GraphRows) -> Health:

@@ -5,15 +5,16 @@ from msgspec.structs import replace
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.graph import Statement
 from moot.domain.ontology import (
-    MOST_TERMS,
     Term,
     TermKind,
     TermStatus,
     check_name,
+    check_number,
     check_open,
     check_proposal,
     check_transition,
     require_term,
+    unknown_error,
 )
 from moot.store.graph_rows import GraphRows
 
@@ -21,19 +22,22 @@ from moot.store.graph_rows import GraphRows
 MOST_CHANGES = 500
 
 
-def check_term(rows: GraphRows, kind: TermKind, name: str) -> Term | None:
+def check_term(rows: GraphRows, kind: TermKind, name: str, *, proposes: bool) -> Term | None:
+    """Return a type or predicate that data may use; None if it is unknown and whoever `proposes` may add it."""
     terms = rows.load_terms()
     known = terms.get((kind, name))
-    if known is None:
+    if known is not None:
+        check_open(known)
+    elif proposes:
         check_proposal(terms, kind, name)
     else:
-        check_open(known)
+        raise unknown_error(terms, kind, name)
     return known
 
 
-def use_term(rows: GraphRows, kind: TermKind, name: str, statement: Statement) -> list[str]:
+def use_term(rows: GraphRows, kind: TermKind, name: str, statement: Statement, *, proposes: bool = True) -> list[str]:
     """Check that data may use a type or predicate; propose it if it is unknown. Return what was proposed."""
-    if check_term(rows, kind, name) is not None:
+    if check_term(rows, kind, name, proposes=proposes) is not None:
         return []
     reason = "used for the first time"
     status = TermStatus.PROPOSED
@@ -43,19 +47,12 @@ def use_term(rows: GraphRows, kind: TermKind, name: str, statement: Statement) -
     return [f"{kind} {name}"]
 
 
-def check_room(rows: GraphRows, kind: TermKind, name: str) -> None:
-    """Raise if there are too many types or predicates to add another."""
-    count = sum(term.kind is kind for term in rows.load_terms().values())
-    if count >= MOST_TERMS:
-        raise BadRequest(f"there are {count} {kind}s already", fix=f"Use one of these instead of {name!r}.")
-
-
 def add_term(rows: GraphRows, term: Term) -> Term:
     check_name(term.kind, term.name)
-    check_room(rows, term.kind, term.name)
     known = rows.load_terms().get((term.kind, term.name))
     if known is not None:
         raise Conflict(f"there is a {known.kind} {known.name!r} already: {known.status}", fix="Promote it instead.")
+    check_number(rows.load_terms(), term.kind, term.name)
     rows.add_term(term)
     return term
 

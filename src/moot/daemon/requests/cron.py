@@ -3,14 +3,17 @@
 A principal sees and changes the jobs of its own senders only.
 """
 
+import asyncio
+
 from moot.automation.cron_jobs import CONVERSATION, NOWHERE, CronJobs, JobDraft
 from moot.automation.firing_status import describe_firing
 from moot.daemon.principal import Principal
+from moot.daemon.requests.pages import PAGE_BYTES
 from moot.daemon.requests.reply import Reply
 from moot.domain.agent import ROOT
 from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import CronJob, FiringRecord
-from moot.domain.errors import BadRequest, NotFound
+from moot.domain.errors import BadRequest, NotFound, TooLarge
 from moot.domain.near_names import suggest_name
 from moot.domain.run_view import Condition
 from moot.domain.text import clean
@@ -23,6 +26,7 @@ _ACTIONS = ("pause", "resume", "remove", "run")
 _FIRINGS, _MOST_FIRINGS = 20, 500
 # The length of texts in a list.
 _LISTED_TEXT = 500
+_SLICE = 100
 
 
 class CronRequests:
@@ -43,6 +47,8 @@ class CronRequests:
             schedule_type=asked.schedule_type,
             schedule=asked.schedule,
             prompt=clean(asked.prompt),
+            workflow=clean(asked.workflow),
+            file=asked.file,
             agent=agent,
             zone=asked.timezone,
             conversation_mode=asked.session_mode,
@@ -53,7 +59,7 @@ class CronRequests:
             search_path=asked.search_path,
         )
         job, is_new = await self._jobs.add(ConversationKey(agent, principal.sender(asked.sender)), draft)
-        reply.send(pb.ServerMessage(cron_jobs=pb.CronJobList(jobs=[_job_info(job)], created=is_new)))
+        reply.send(pb.ServerMessage(cron_jobs=pb.CronJobList(jobs=[job_info(job)], created=is_new)))
 
     async def list_cron_jobs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.list_cron_jobs
@@ -62,10 +68,21 @@ class CronRequests:
         else:
             found = await self._list_jobs(request.agent, request.sender, principal)
         last = await self._jobs.list_last_firings(agent=request.agent, sender=request.sender)
-        infos = [_job_info(job, shown=0 if request.job else _LISTED_TEXT) for job in found]
-        for info in infos:
-            if info.job_id in last:
-                info.last.CopyFrom(self._firing_info(last[info.job_id]))
+        infos: list[pb.CronJobInfo] = []
+        size = 0
+        for job in found:
+            info = job_info(job, shown=0 if request.job else _LISTED_TEXT)
+            if job.id in last:
+                info.last.CopyFrom(self._firing_info(last[job.id]))
+            if size > PAGE_BYTES:
+                info.prompt = info.last.result = ""
+            size += info.ByteSize()
+            if size > 2 * PAGE_BYTES:
+                raise TooLarge(f"{len(found)} jobs are too many for one list", fix="Name an agent or a sender.")
+            infos.append(info)
+            if len(infos) % _SLICE == 0:
+                # Others have their turn meanwhile.
+                await asyncio.sleep(0)
         reply.send(pb.ServerMessage(cron_jobs=pb.CronJobList(jobs=infos)))
 
     async def change_cron_job(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -81,8 +98,8 @@ class CronRequests:
             case "remove":
                 await self._jobs.remove(job)
             case "run":
-                run_id = (await self._jobs.fire_now(job)).id
-        reply.send(pb.ServerMessage(cron_jobs=pb.CronJobList(jobs=[_job_info(job)], run_id=run_id)))
+                run_id = await self._jobs.fire_now(job)
+        reply.send(pb.ServerMessage(cron_jobs=pb.CronJobList(jobs=[job_info(job)], run_id=run_id)))
 
     async def list_firings(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.list_firings
@@ -112,7 +129,8 @@ class CronRequests:
                 named = ", ".join(f"{job.id} ({job.owner})" for job in matches[:5])
                 raise BadRequest(f"{reference!r} could be any of {named}", fix="Give the id, or more of it.")
             if matches:
-                return matches[0]
+                # A list has only the beginning of its workflow.
+                return await self._jobs.find(matches[0].owner, matches[0].id)
         near = suggest_name(reference, [job.name for job in theirs])
         raise NotFound(f"there is no job {reference!r}", fix=f"{near}{_FIX}")
 
@@ -131,6 +149,9 @@ class CronRequests:
         )
         if live is not None and live.block.condition in (Condition.ASKING, Condition.BLOCKED):
             info.waiting_for = live.block.reason
+        if record.workflow is not None:
+            info.started_at, info.ended_at = record.workflow.created_at, record.workflow.ended_at
+            info.error = record.workflow.error
         if run is not None:
             info.started_at, info.ended_at = run.started_at, run.ended_at
             if run.end is not None:
@@ -139,7 +160,7 @@ class CronRequests:
         return info
 
 
-def _job_info(job: CronJob, *, shown: int = 0) -> pb.CronJobInfo:
+def job_info(job: CronJob, *, shown: int = 0) -> pb.CronJobInfo:
     """Return the info of a job, with its prompt cut to `shown` characters unless that is 0."""
     return pb.CronJobInfo(
         job_id=job.id,
@@ -148,6 +169,8 @@ def _job_info(job: CronJob, *, shown: int = 0) -> pb.CronJobInfo:
         name=job.name,
         runs_as=job.agent,
         prompt=job.prompt[:shown] if shown else job.prompt,
+        workflow="" if shown else job.workflow,
+        is_workflow=bool(job.workflow),
         schedule_type=job.schedule.kind,
         schedule=job.schedule.text,
         timezone=job.schedule.zone,

@@ -9,7 +9,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.owner import taken_over_error
 from moot.domain.senders import SenderSet
-from moot.domain.workflow import StepAttempt, WorkflowReport, WorkflowRun, WorkflowStatus
+from moot.domain.workflow import LISTED_SOURCE, StepAttempt, WorkflowReport, WorkflowRun, WorkflowStatus
 from moot.store.memory import found_runs
 from moot.store.memory.database import Database
 from moot.store.memory.transactions import Transactions
@@ -23,7 +23,7 @@ class MemoryWorkflows:
         self._transactions = transactions
 
     async def create(self, run: WorkflowRun, reports: Sequence[WorkflowReport]) -> WorkflowRun:
-        return await self._transactions.write(lambda db: _create(db, run, reports))
+        return await self._transactions.write(lambda db: create(db, run, reports))
 
     async def get(self, run_id: str) -> WorkflowRun | None:
         return await self._transactions.read(lambda db: _get(db, run_id))
@@ -50,7 +50,8 @@ class MemoryWorkflows:
         return await self._transactions.read(lambda db: _list_owed(db, run_id))
 
 
-def _create(db: Database, run: WorkflowRun, reports: Sequence[WorkflowReport]) -> WorkflowRun:
+def create(db: Database, run: WorkflowRun, reports: Sequence[WorkflowReport]) -> WorkflowRun:
+    """Store a run with the reports it owes. The same start returns the run that was stored before."""
     if run.start_key:
         for row in db.workflows.find("start", run.start_key):
             return row.run
@@ -67,7 +68,8 @@ def _get(db: Database, run_id: str) -> WorkflowRun | None:
 
 def _list(db: Database, senders: SenderSet, limit: int, name: str) -> list[WorkflowRun]:
     found = [row.run for row in db.workflows if name in ("", row.run.name) and senders.includes(row.run.owner)]
-    return sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)[:limit]
+    newest = sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)[:limit]
+    return [replace(run, source=run.source[:LISTED_SOURCE]) for run in newest]
 
 
 def _require_held(db: Database, run_id: str) -> WorkflowRow:

@@ -57,6 +57,30 @@ async def test_two_daemons_find_each_other_and_exchange_mail() -> None:
     await laptop.stop()
 
 
+@pytest.mark.parametrize("skew", [3600.0, -3600.0])
+async def test_a_clock_that_is_an_hour_off_changes_nothing_but_the_time_of_a_message(skew: float) -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = Node(broker, "desk", 1, make_agent("ada")), Node(broker, "laptop", 2, make_agent("bob"))
+    desk.skew = skew
+    for node, name in ((desk, "ada"), (laptop, "bob")):
+        await node.start()
+        await node.talk(name)
+    await pass_time(15.0)
+    assert desk.list_peers("ada") == {"bob@laptop": True}
+    assert laptop.list_peers("bob") == {"ada@desk": True}
+    for body in ("one", "two"):
+        assert (await desk.send("ada", "bob", body)).delivered_to
+    await laptop.send("bob", "ada", "three")
+    await pass_time(5.0)
+    read = await laptop.unread("bob")
+    assert [mail.body for mail in read] == ["one", "two"]
+    assert abs(read[0].sent_at - VirtualClock(skew).now()) < 10
+    assert await desk.bodies("ada") == ["three"]
+    assert [await node.storage.outbox.count_waiting() for node in (desk, laptop)] == [0, 0]
+    for node in (desk, laptop):
+        await node.stop()
+
+
 async def test_a_goal_that_writes_before_it_was_announced_can_be_answered() -> None:
     broker = MemoryBroker(VirtualClock())
     desk, laptop = await start_two(broker)

@@ -1,12 +1,13 @@
 """Mail between daemons over the broker in memory: who is there, what arrives, and what happens when something fails."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from msgspec.structs import replace
 
 from moot.broker.memory import MemoryBroker, MemoryConnection
+from moot.domain.errors import Unavailable
 from moot.domain.events import MailDropped, MailEvicted
 from moot.domain.goal import make_goal_id
 from moot.domain.inbox_message import (
@@ -589,3 +590,22 @@ async def test_of_two_copies_of_a_home_only_the_one_that_started_first_receives(
     assert await copy.bodies("bob") == ["the last one"]
     for node in (desk, copy):
         await node.stop()
+
+
+async def test_a_goal_that_cannot_be_written_to_does_not_prevent_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = await Node(MemoryBroker(VirtualClock()), "desk", 1, make_agent("ada"), make_agent("bob")).start()
+    await desk.talk("ada")
+    goals = [await desk.talk("bob", sender) for sender in ("user", "tg:1", "tg:2")]
+    store = desk.storage.mail
+    send = store.send
+
+    async def refuse_one(mails: Sequence[Mail], *, now: float) -> list[Mail]:
+        if mails[0].goal_id == goals[1].id:
+            raise Unavailable("the disk is full", fix="Make room.")
+        return await send(mails, now=now)
+
+    monkeypatch.setattr(store, "send", refuse_one)
+    report = await desk.send("ada", "bob", "hello")
+    assert set(report.delivered_to) == {goals[0].id, goals[2].id}
+    assert report.unreachable_reasons == (f"delivery failed for goal {goals[1].id}: the disk is full",)
+    await desk.stop()

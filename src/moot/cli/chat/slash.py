@@ -10,6 +10,7 @@ from moot.cli.chat import lines
 from moot.cli.chat.conversation_commands import COMMANDS as CONVERSATION_COMMANDS
 from moot.cli.chat.conversation_commands import ConversationCommands
 from moot.cli.chat.mode_switch import ModeSwitch
+from moot.cli.chat.project_command import ProjectCommand
 from moot.cli.chat.screen import Screen
 from moot.cli.markdown.styles import HANG, Line
 from moot.cli.program import hint
@@ -34,6 +35,7 @@ COMMANDS = {
     "withdraw": "take back the newest message that waits for its turn",
     "title": "the conversation's title",
     "usage": "tokens and cost of this conversation",
+    "project": "show the AGENTS.md and CLAUDE.md of the project; /project approve approves them",
     "agents": "list the agents you can talk to or invite with @",
     "now": "show a message to the active run at its next step: /now TEXT",
     "later": "queue a message until the active run has ended: /later TEXT",
@@ -62,6 +64,7 @@ class ChatContext(Protocol):
     @property
     def mode(self) -> ModeSwitch: ...
     def stop_run(self) -> None: ...
+    def folder(self) -> str: ...
     async def withdraw(self) -> None: ...
     def say(self, text: str, *, steer: bool) -> None: ...
     def show_work(self, text: str) -> AbstractContextManager[None]: ...
@@ -78,6 +81,7 @@ class SlashCommands:
     def __init__(self, chat: ChatContext) -> None:
         self._chat = chat
         self._conversation = ConversationCommands(chat)
+        self._project_command = ProjectCommand(chat)
 
     async def run(self, typed: str) -> list[Line]:
         name, _, rest = typed[1:].partition(" ")
@@ -110,7 +114,8 @@ class SlashCommands:
         return shown + lines.render_history(recent, self._chat.agent, self._chat.screen.text_format)
 
     async def _help(self, _: str) -> list[Line]:
-        rows: list[Line] = [[(f"{HANG} bold", f"/{name:<9}"), ("", text)] for name, text in COMMANDS.items()]
+        width = max(map(len, COMMANDS)) + 1
+        rows: list[Line] = [[(f"{HANG} bold", f"/{name:<{width}}"), ("", text)] for name, text in COMMANDS.items()]
         return [*rows, *(lines.dim(key) for key in KEYS)]
 
     async def _history(self, _: str) -> list[Line]:
@@ -210,6 +215,9 @@ class SlashCommands:
             raise BadRequest("there is nothing to send", fix=usage)
         self._chat.say(text, steer=steer)
         return []
+
+    async def _project(self, word: str) -> list[Line]:
+        return await self._project_command.run(word)
 
     async def _title(self, _: str) -> list[Line]:
         title = (await self._chat.history()).title

@@ -29,7 +29,7 @@ COMMANDS = {
     "recall": "search the archives: /recall WORDS",
     "compact": "compact the history into an archive now",
     "kill": "stop the current run (same as Esc)",
-    "cwd": "show the default directory of the conversation; /cwd DIR sets it (for clients that send none)",
+    "cwd": "show the working directory; /cwd DIR changes it from the next message on",
     "mode": "show what needs your approval; /mode plan, ask, work or free sets it",
     "auto-approve": "show what is approved without asking; none, reads, edits, commands or default sets it",
     "withdraw": "take back the newest message that waits for its turn",
@@ -65,6 +65,7 @@ class ChatContext(Protocol):
     def mode(self) -> ModeSwitch: ...
     def stop_run(self) -> None: ...
     def folder(self) -> str: ...
+    async def change_folder(self, path: str) -> list[Line]: ...
     async def withdraw(self) -> None: ...
     def say(self, text: str, *, steer: bool) -> None: ...
     def show_work(self, text: str) -> AbstractContextManager[None]: ...
@@ -192,9 +193,15 @@ class SlashCommands:
 
     async def _cwd(self, directory: str) -> list[Line]:
         request = pb.WorkingDirectoryMsg(agent=self._chat.agent, sender=self._chat.sender)
+        here = self._chat.folder()
         if directory:
-            request.cwd = _absolute(directory)
+            request.cwd = os.path.abspath(os.path.join(here, os.path.expanduser(directory)))
         place = (await self._chat.request(pb.ClientMessage(working_directory=request))).working_directory
+        if directory and here:
+            return [[("", sanitize.name(place.cwd))], *await self._chat.change_folder(place.cwd)]
+        if here:
+            return [[("", sanitize.name(here))]]
+        # The chat sends no directory, so that of the conversation is used.
         note = "  (the conversation's own folder)" if place.is_own else ""
         if place.is_missing:
             note = "  (does not exist; /cwd DIR sets another)"
@@ -255,7 +262,3 @@ class SlashCommands:
     async def _quit(self, _: str) -> list[Line]:
         self._chat.screen.quit()
         return []
-
-
-def _absolute(directory: str) -> str:
-    return os.path.abspath(os.path.expanduser(directory))

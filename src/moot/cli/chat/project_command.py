@@ -61,5 +61,7 @@ class ProjectCommand:
 
 
 def _render_text(file: ProjectFile) -> list[Line]:
-    rows: list[Line] = [[(f"{HANG} class:dim", "  │ "), ("", row)] for row in sanitize.exact(file.text.removesuffix("\n")).split("\n")]
+    rows: list[Line] = [
+        [(f"{HANG} class:dim", "  │ "), ("", row)] for row in sanitize.exact(file.text.removesuffix("\n")).split("\n")
+    ]
     return [[("bold", sanitize.exact_line(file.path))], *rows]

@@ -195,7 +195,7 @@ class SlashCommands:
         request = pb.WorkingDirectoryMsg(agent=self._chat.agent, sender=self._chat.sender)
         here = self._chat.folder()
         if directory:
-            request.cwd = os.path.abspath(os.path.join(here, os.path.expanduser(directory)))
+            request.cwd = _resolve_path(directory, here)
         place = (await self._chat.request(pb.ClientMessage(working_directory=request))).working_directory
         if directory and here:
             return [[("", sanitize.name(place.cwd))], *await self._chat.change_folder(place.cwd)]
@@ -262,3 +262,7 @@ class SlashCommands:
     async def _quit(self, _: str) -> list[Line]:
         self._chat.screen.quit()
         return []
+
+
+def _resolve_path(directory: str, start: str) -> str:
+    return os.path.abspath(os.path.join(start, os.path.expanduser(directory)))

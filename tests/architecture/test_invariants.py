@@ -234,6 +234,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         steps=ANYTHING,
         visits=ANYTHING,
         cron=ANYTHING,
+        workflows=ANYTHING,
         peers=ANYTHING,
         conversations=ANYTHING,
         records=ANYTHING,

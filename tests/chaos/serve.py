@@ -17,6 +17,7 @@ from typing import Any
 from moot import failpoint
 from moot.daemon import app, open_storage
 from moot.daemon.paths import Paths
+from moot.daemon.serve import serve
 from moot.domain.ports.tool import RunContext, Tool
 from moot.domain.prompt import Safety, ToolSpec
 from moot.engine.tool_registry import ToolRegistry
@@ -123,7 +124,7 @@ def main() -> int:
     marks = home / "marks.txt"
     add_tools(Note(home / "notes.txt"), Mark("fs_mark", Safety.SAFE, marks), Mark("fs_risk", Safety.DANGEROUS, marks))
     vars(app)["DRAIN_SECONDS"] = float(os.environ.get("MOOT_TEST_DRAIN", "0.2"))
-    return app.serve(paths)
+    return serve(paths)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ class McpServers:
     async def close(self) -> None:
         """Close all servers for good, and wait also for those that were removed shortly before."""
         self._is_closed = True
-        closing = asyncio.ensure_future(_close([*self._servers.values(), *self._closing]))
+        closing = self._needs.start("close mcp servers", _close([*self._servers.values(), *self._closing]))
         try:
             await asyncio.shield(closing)
         except asyncio.CancelledError:

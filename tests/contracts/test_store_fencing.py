@@ -216,7 +216,8 @@ BESIDE = {
     *("outputs.expire", "traces.acknowledge", "reserve_event_numbers"),
 }
 BESIDE_PORTS = {
-    *("mail", "outbox", "daemons", "memories", "tasks", "graph", "learnings", "mcp_decisions", "secrets", "keys"),
+    *("mail", "outbox", "daemons", "memories", "tasks", "graph", "mcp_decisions", "secrets", "keys"),
+    *("knowledge", "learnings"),
     # A firing writes a conversation like `store.spawn`, see test_store_cron.py.
     "cron",
     # A run of a workflow has a daemon of its own; the tests are in test_store_workflows.py.

@@ -235,6 +235,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         knowledge=ANYTHING,
         visits=ANYTHING,
         cron=ANYTHING,
+        workflows=ANYTHING,
         peers=ANYTHING,
         conversations=ANYTHING,
         records=ANYTHING,

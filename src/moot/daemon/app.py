@@ -225,7 +225,7 @@ class Daemon:
                 bus=self.bus,
                 toolset=self.toolset,
                 runtime=self.runtime,
-                cron=self.automation.jobs,
+                automation=self.automation,
                 reloader=self.reloader,
                 principals=self.principals,
                 facts=self.facts,

@@ -107,7 +107,7 @@ class Serving(Struct, frozen=True, kw_only=True):
     max_unsent: int = 8 * 1024 * 1024
     # Removes the owner's paths from what others are sent.
     mask: PathMask = field(default_factory=PathMask)
-    # Why the last valid configuration is used instead of the file, or "".
+    # Why the configuration file as it is now is not in use, or "".
     find_config_problem: Callable[[], str] = str
     connections: set[Stoppable] = field(default_factory=set)
     # None if metrics are off.

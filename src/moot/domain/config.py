@@ -151,9 +151,10 @@ class TraceConfig(Struct, frozen=True, kw_only=True):
 
 
 class AgentMemoryConfig(Struct, frozen=True, kw_only=True):
-    """[agentMemory]: whether every teammate keeps memories between runs."""
+    """[agentMemory]: whether every agent keeps memories of its own, and how many it is shown with a message."""
 
     enabled: bool = False
+    inject: int = 8
 
 
 class FilesConfig(Struct, frozen=True, kw_only=True):

@@ -230,6 +230,7 @@ class Runtime:
                 steps=d.storage.steps,
                 clock=d.clock,
                 rng=d.rng,
+                memories=d.storage.memories,
                 read_project=d.read_project,
             )
         )

@@ -30,7 +30,7 @@ def serve() -> int:
     # Collecting garbage during the imports finds almost nothing; the daemon enables it again when ready.
     gc.disable()
     from moot.daemon import process_protection  # noqa: PLC0415 - needed by this command alone
-    from moot.daemon.app import serve as run_daemon  # noqa: PLC0415 - the whole daemon, needed by this command alone
+    from moot.daemon.serve import serve as run_daemon  # noqa: PLC0415 - the whole daemon, needed by this command alone
 
     # In this order: a process that hides cannot change what the kernel thinks of it.
     process_protection.be_ended_last()

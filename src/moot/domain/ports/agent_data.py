@@ -30,6 +30,10 @@ class Memories(Protocol):
         """Return the memories that match the query, best first, and count one more use of each."""
         ...
 
+    async def suggest(self, owner: ConversationKey, text: str, *, limit: int, now: float) -> list[Memory]:
+        """Return the memories that help with a message: preferences, and those that match it. Counts no use."""
+        ...
+
     async def list_everywhere(
         self, *, agent: str = "", sender: str = "", after: MemoryPlace | None = None, limit: int
     ) -> list[tuple[ConversationKey, Memory]]:

@@ -21,7 +21,7 @@ from moot.store.memory.database import (
     OwnedRow,
     TaskRow,
 )
-from moot.store.memory.search import recall_memories
+from moot.store.memory.search import recall_memories, suggest_memories
 from moot.store.memory.transactions import Transactions
 
 # Of one conversation and kind; the oldest go first.
@@ -47,6 +47,9 @@ class MemoryMemories(_Shelf):
         if found:
             await self._transactions.write(lambda db: _count_use(db, found, now))
         return [row.memory for row in found]
+
+    async def suggest(self, owner: ConversationKey, text: str, *, limit: int, now: float) -> list[Memory]:
+        return await self._transactions.read(lambda db: suggest_memories(db, owner, text, limit, now))
 
     async def list_everywhere(
         self, *, agent: str = "", sender: str = "", after: MemoryPlace | None = None, limit: int

@@ -3392,12 +3392,14 @@ class PeerInfo(_message.Message):
     def __init__(self, agent_id: _Optional[str] = ..., description: _Optional[str] = ..., reachable: _Optional[bool] = ..., wake: _Optional[bool] = ..., muted: _Optional[bool] = ..., goals: _Optional[int] = ..., unread: _Optional[int] = ..., daemon: _Optional[str] = ..., last_seen: _Optional[float] = ...) -> None: ...
 
 class MailReport(_message.Message):
-    __slots__ = ("delivered_to", "unreachable_reasons")
+    __slots__ = ("delivered_to", "unreachable_reasons", "queued_for")
     DELIVERED_TO_FIELD_NUMBER: _ClassVar[int]
     UNREACHABLE_REASONS_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_FOR_FIELD_NUMBER: _ClassVar[int]
     delivered_to: _containers.RepeatedScalarFieldContainer[str]
     unreachable_reasons: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, delivered_to: _Optional[_Iterable[str]] = ..., unreachable_reasons: _Optional[_Iterable[str]] = ...) -> None: ...
+    queued_for: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, delivered_to: _Optional[_Iterable[str]] = ..., unreachable_reasons: _Optional[_Iterable[str]] = ..., queued_for: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DeadMailList(_message.Message):
     __slots__ = ("mail",)

@@ -187,6 +187,7 @@ class Runtime:
                 tools=d.tools,
                 secrets=d.secrets,
                 traces=self.traces,
+                knowledge=d.storage.knowledge,
                 learnings=d.storage.learnings,
                 redactor=d.redactor,
                 supervisor=d.supervisor,

@@ -1,4 +1,4 @@
-"""Search in memory: archives of a conversation and memories of an owner, by words and by trigrams. Used by store.py.
+"""Search in memory: archives of a conversation and texts of an owner, by words and by trigrams. Used by store.py.
 
 Words are compared by a simple stem instead of SQLite's tokenizer: ordinary queries find the same rows, scores may
 differ.
@@ -7,7 +7,7 @@ differ.
 import heapq
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from moot.domain.conversation import Archive, ConversationKey, Passage, Recollection
 from moot.domain.memory import Memory, MemoryKind, choose_helpful, usefulness
@@ -167,3 +167,19 @@ def _match_memories(
 
 def _text(memory: Memory) -> str:
     return f"{memory.key} {memory.content} {' '.join(memory.tags)}"
+
+
+# ---- texts of an owner ----------------------------------------------------------------------------
+
+
+def score_texts(texts: Mapping[int, str], query: str, wanted: Container[int]) -> dict[int, float]:
+    """Return the scores of the wanted texts that match; the others count for the ranking only."""
+    words, parts = terms(query), fragments(query)
+    scores: dict[int, float] = {}
+    if not ranking.is_unspaced(query):
+        hits = [_hit(number, text, _phrases(words)) for number, text in texts.items()]
+        scores = {number: score for number, score in _bm25(hits, len(words), len(texts)) if number in wanted}
+    if not scores:
+        shares = {number: _share(text, parts) for number, text in texts.items() if number in wanted}
+        scores = {number: share for number, share in shares.items() if share}
+    return scores

@@ -20,7 +20,9 @@ from moot.domain.ports.project import ReadProject, read_nothing
 from moot.domain.ports.secrets import SealerSource, SecretConsent
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.tool import Tool
+from moot.domain.ports.workflows import Workflows
 from moot.domain.run import RunRequest, RunStatus
+from moot.domain.senders import find_workflow_id
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
@@ -109,6 +111,7 @@ class Runtime:
             find_agent=d.registry.find,
             bus=d.bus,
             clock=clock,
+            find_starter=_make_starter_finder(storage.workflows),
         )
         self.traces = Traces(store=storage.traces, redact=redactor.for_log, clock=clock)
         self._retention = TraceRetention(
@@ -326,6 +329,17 @@ class Runtime:
                 stop=d.stop_jobs,
             )
         )
+
+
+def _make_starter_finder(workflows: Workflows) -> Callable[[ConversationKey], Awaitable[ConversationKey | None]]:
+    """Return a function for the conversation that started the workflow of which a conversation is a step."""
+
+    async def find_starter(key: ConversationKey) -> ConversationKey | None:
+        run_id = find_workflow_id(key.sender)
+        run = await workflows.get(run_id) if run_id else None
+        return run.origin if run is not None else None
+
+    return find_starter
 
 
 def _make_model_finder(dependencies: RuntimeDependencies, team: Team) -> Callable[[str, str], Model]:

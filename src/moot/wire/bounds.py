@@ -42,6 +42,8 @@ TEXT_BOUNDS: dict[str, int] = {
     "client_message_id": _NAME,
     "conflict_id": _NAME,
     "content": _CONTENT,
+    # `moot graph import` sends a file in parts.
+    "ImportGraphMsg.content": 2 * 1024 * 1024,
     "correlation_id": _NAME,
     "cursor": _NAME,
     "cwd": _PATH,

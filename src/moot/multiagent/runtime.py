@@ -29,6 +29,7 @@ from moot.engine.compaction import Compaction
 from moot.engine.dependencies import RunsDependencies
 from moot.engine.gate import Gate
 from moot.engine.history import Histories
+from moot.engine.librarian import Librarian, LibrarianDependencies
 from moot.engine.loop import Loop, LoopDependencies
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.modes import Modes
@@ -139,6 +140,7 @@ class Runtime:
         d.tools.register(ToolSearch(), *self._build_control(), *self.peers.build_tools())
         d.bus.observe(self.traces.read, *TRACED)
         d.bus.observe(d.notes.on_run_ended, RunEnded)
+        d.bus.observe(self._build_librarian().on_run_ended, RunEnded)
 
     @property
     def dependencies(self) -> RuntimeDependencies:
@@ -234,6 +236,7 @@ class Runtime:
                 clock=d.clock,
                 rng=d.rng,
                 memories=d.storage.memories,
+                inquiries=d.storage.inquiries,
                 read_project=d.read_project,
             )
         )
@@ -253,6 +256,23 @@ class Runtime:
                 bus=d.bus,
                 spawned=self.live,
                 observe_model=d.observe_model,
+            )
+        )
+
+    def _build_librarian(self) -> Librarian:
+        d = self._d
+        return Librarian(
+            LibrarianDependencies(
+                store=d.storage.store,
+                inquiries=d.storage.inquiries,
+                knowledge=d.storage.knowledge,
+                agents=self.team.resolve_agent,
+                models=d.models,
+                config=lambda: d.config.current.librarian,
+                redact=d.redactor,
+                supervisor=d.supervisor,
+                clock=d.clock,
+                rng=d.rng,
             )
         )
 

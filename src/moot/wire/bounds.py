@@ -56,6 +56,7 @@ TEXT_BOUNDS: dict[str, int] = {
     "goal_id": _NAME,
     "guest": _NAME,
     "hosts": _NAME,
+    "inquiry_id": _NAME,
     "job": _NAME,
     "job_id": _NAME,
     "jsonl": MAX_FRAME,

@@ -47,6 +47,7 @@ from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
 from moot.multiagent.runtime import Runtime, RuntimeDependencies
 from moot.redaction.redactor import LogRedaction, Redactor
+from moot.retrieval.retrieval import Retrieval
 
 logger = logging.getLogger(__name__)
 
@@ -110,6 +111,7 @@ class Daemon:
             workflows=paths.workflows,
             off_limits=self.toolset.off_limits,
         )
+        self.retrieval = Retrieval(self.runtime, off_limits=self.toolset.off_limits)
         self.reloader = Reloader(
             ReloaderDependencies(
                 config=self.config,
@@ -132,6 +134,7 @@ class Daemon:
         """Take up what an earlier daemon left, then start what is due."""
         await self.runtime.recover()
         await self.automation.start()
+        self.retrieval.start()
 
     async def tidy(self) -> None:
         """Write ends that the disk refused before, notice answers of others, and close models no longer in use."""

@@ -7,6 +7,7 @@ from msgspec import Struct, field
 
 from moot.domain.automation_config import BackgroundConfig, CronConfig, WorkflowConfig
 from moot.domain.mcp import McpConfig
+from moot.domain.rag_config import RagConfig
 from moot.domain.run import Limits
 from moot.domain.telemetry_config import MetricsConfig, TelemetryConfig
 
@@ -328,6 +329,7 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     outputs: OutputConfig = OutputConfig()
     knowledge: KnowledgeConfig = KnowledgeConfig()
     graph: GraphConfig = GraphConfig()
+    rag: RagConfig = RagConfig()
     tool_search: ToolSearchConfig = ToolSearchConfig()
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -370,6 +372,7 @@ class Config(Struct, frozen=True, kw_only=True):
         """The groups of tools that are turned off."""
         has_tasks = self.background.enabled is not False
         groups = {"schedules": self.cron.enabled, "background tasks": has_tasks, "workflows": self.workflow.enabled}
+        groups["documents"] = self.tools.rag.enabled
         return frozenset(group for group, is_enabled in groups.items() if not is_enabled)
 
 

@@ -7,7 +7,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.deletion import DeletionCounts
 from moot.domain.inbox_message import NoticeState
 from moot.domain.learning import result_key
-from moot.store import dialect, mail_rows, nodes, notices, rows, workflow_rows
+from moot.store import dialect, document_rows, mail_rows, nodes, notices, rows, workflow_rows
 
 # Pages of an index merged per transaction, so that other transactions can run in between.
 _MERGE_PAGES = 256
@@ -49,6 +49,7 @@ def _count(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
         memories=of_pair("memories"),
         tasks=of_pair("tasks"),
         schedules=of_pair("cron_jobs"),
+        documents=document_rows.count_of_pair(db, key),
         notes=of_conversation("notes"),
         outputs=of_conversation("outputs"),
         lessons=of_pair("learnings") + int(db.execute(f"SELECT count(*) FROM knowledge {_KNOWN}", _owner(key)).get),
@@ -108,6 +109,7 @@ def sweep_parts(db: apsw.Connection) -> None:
 def _delete_of_pair(db: apsw.Connection, key: ConversationKey) -> None:
     memories = [number for (number,) in db.execute("SELECT number FROM memories WHERE agent = ? AND sender = ?", key)]
     dialect.unindex_memories(db, memories)
+    document_rows.remove_of_pair(db, key)
     for table in ("memories", "tasks", "learnings", "rules", "cron_jobs"):
         db.execute(f"DELETE FROM {table} WHERE agent = ? AND sender = ?", key)
     db.execute(f"DELETE FROM knowledge {_KNOWN}", _owner(key))

@@ -139,7 +139,7 @@ def rewrite_file(db: apsw.Connection, most_bytes: int) -> None:
 
 # ---- full text ----------------------------------------------------------------------------------
 
-INDEXES = ("message_index", "summary_index", "memory_index")
+INDEXES = ("message_index", "summary_index", "memory_index", "passage_index")
 # Tables with the ids of the indexed texts.
 INDEXED_MESSAGES, INDEXED_SUMMARIES = "message_index_docsize", "summary_index_docsize"
 
@@ -197,6 +197,29 @@ def count_messages(db: apsw.Connection, words: str, reach: tuple[int, int]) -> i
     """Return the number of matching messages in `reach`."""
     found = "SELECT count(*) FROM message_index WHERE message_index MATCH ? AND rowid BETWEEN ? AND ?"
     return int(db.execute(found, (words, *reach)).get)
+
+
+def index_passages(db: apsw.Connection, passages: Sequence[tuple[int, str]]) -> None:
+    """Add passages to the full-text index: the number and the terms of each."""
+    db.executemany("INSERT INTO passage_index (rowid, terms) VALUES (?, ?)", passages)
+
+
+def unindex_passages(db: apsw.Connection, numbers: Sequence[int]) -> None:
+    db.executemany("DELETE FROM passage_index WHERE rowid = ?", [(number,) for number in numbers])
+
+
+def count_passages(db: apsw.Connection, words: str, reach: tuple[int, int]) -> int:
+    """Return the number of matching passages in `reach`."""
+    found = "SELECT count(*) FROM passage_index WHERE passage_index MATCH ? AND rowid BETWEEN ? AND ?"
+    return int(db.execute(found, (words, *reach)).get)
+
+
+def rank_passages(db: apsw.Connection, words: str, reach: tuple[int, int], limit: int) -> list[int]:
+    """Return the numbers in `reach` of matching passages, best first by BM25."""
+    found = (
+        "SELECT rowid FROM passage_index WHERE passage_index MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank LIMIT ?"
+    )
+    return [number for (number,) in db.execute(found, (words, *reach, limit))]
 
 
 def merge_index(db: apsw.Connection, index: str, pages: int, *, begin: bool) -> bool:

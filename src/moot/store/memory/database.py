@@ -30,6 +30,7 @@ from moot.domain.task import Task
 from moot.domain.token import Token
 from moot.domain.trace import TraceNote
 from moot.domain.usage import RunUsage, UsageRow
+from moot.store.memory.document_tables import DocumentRow, PassageRow, SourceRow
 from moot.store.memory.graph_tables import GraphEntityRow, GraphFactRow, GraphPropertyRow, GraphTermRow
 from moot.store.memory.tables import Journal, Table
 from moot.store.memory.workflow_rows import AttemptRow, WorkflowReportRow, WorkflowRow
@@ -282,6 +283,17 @@ class Database:
         self.graph_facts: Table[int, GraphFactRow] = Table(
             journal, owner=lambda row: row.owner, subject=lambda row: row.subject, target=lambda row: row.target
         )
+        self.document_sources: Table[int, SourceRow] = Table(journal, owner=lambda row: row.owner)
+        # By source and name.
+        self.documents: Table[tuple[int, str], DocumentRow] = Table(journal, source=lambda row: row.source)
+        self.document_passages: Table[int, PassageRow] = Table(
+            journal,
+            owner=lambda row: row.owner,
+            source=lambda row: row.source,
+            document=lambda row: (row.source, row.document),
+        )
+        # How often the index of an owner has changed.
+        self.document_versions: Table[ConversationKey, int] = Table(journal)
         self.mcp_decisions: Table[tuple[str, str, str], TextDecision] = Table(journal)
         self.tokens: Table[str, TokenRow] = Table(journal, name=lambda row: row.token.name)
         # By name and owner.

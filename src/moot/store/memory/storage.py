@@ -12,6 +12,7 @@ from moot.store.memory.agent_data import (
 from moot.store.memory.asks import MemoryAsks, MemoryRules
 from moot.store.memory.cron_jobs import MemoryCron
 from moot.store.memory.database import Database
+from moot.store.memory.documents import MemoryDocuments
 from moot.store.memory.graph import MemoryGraph
 from moot.store.memory.mail import MemoryMail
 from moot.store.memory.outbox import MemoryKnownDaemons, MemoryOutbox
@@ -45,6 +46,7 @@ def build_memory_storage(store: MemoryStore) -> Storage:
         memories=MemoryMemories(transactions),
         tasks=MemoryTasks(transactions),
         graph=MemoryGraph(transactions),
+        documents=MemoryDocuments(transactions),
         cron=MemoryCron(transactions),
         notes=MemoryNotes(transactions),
         outputs=MemoryOutputs(transactions),

@@ -14,7 +14,7 @@ from moot.retrieval.vector_search import VectorSearch
 # How far down each ranking is looked at.
 _CANDIDATES = 60
 # How much the ranking by words counts, and the one by vectors.
-_WEIGHTS = (1.0, 0.8)
+_WEIGHTS = (1.0, 1.0)
 
 
 class FoundPassage(Struct, frozen=True, kw_only=True):

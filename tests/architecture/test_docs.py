@@ -50,6 +50,14 @@ def test_the_main_pages_exist(name: str) -> None:
     assert len((ROOT / name).read_text(encoding="utf-8")) > 400
 
 
+def test_every_decision_has_a_number_of_its_own() -> None:
+    decisions = sorted((ROOT / "docs" / "adr").glob("*.md"))
+    numbers = [int(path.name[:4]) for path in decisions]
+    assert len(set(numbers)) == len(numbers)
+    titles = [int(path.read_text(encoding="utf-8").removeprefix("# ").partition(".")[0]) for path in decisions]
+    assert titles == numbers
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_docs_describe_every_command(command: str) -> None:
     assert re.search(rf"\bmoot {command}\b", DOCS)

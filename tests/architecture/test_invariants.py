@@ -188,7 +188,7 @@ def sets_a_timer(node: ast.AST) -> bool:
     )
 
 
-@pytest.mark.parametrize("package", ["engine/", "multiagent/"])
+@pytest.mark.parametrize("package", ["engine/", "multiagent/", "automation/"])
 def test_every_timer_is_the_clocks(package: str) -> None:
     found = [
         f"{name}:{node.lineno}"
@@ -234,6 +234,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         steps=ANYTHING,
         visits=ANYTHING,
         cron=ANYTHING,
+        workflows=ANYTHING,
         peers=ANYTHING,
         conversations=ANYTHING,
         records=ANYTHING,

@@ -12,6 +12,7 @@ from moot.domain.message import assistant
 from moot.domain.ports.storage import Storage
 from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunStatus
 from moot.domain.schedule import Schedule, ScheduleKind
+from moot.domain.workflow import WorkflowLaunch, WorkflowReport, WorkflowRun
 from tests.contracts.store_kit import DONE, KEY, OTHER, Disk, request, turn, with_disk, with_storage
 
 HOURLY = Schedule(kind=ScheduleKind.CRON, text="0 * * * *", zone="Europe/Berlin")
@@ -103,6 +104,31 @@ async def test_a_firing_and_its_run_are_written_once(storage: Storage) -> None:
     assert job.next_at == 200.0
     (record,) = await storage.cron.list_firings(limit=9)
     assert (record.firing, record.job, record.run) == (one, job, run)
+
+
+@with_storage
+async def test_a_firing_and_the_run_of_its_workflow_are_written_once(storage: Storage) -> None:
+    job = replace(JOB, prompt="", workflow="name: demo")
+    await storage.cron.save(job)
+    assert await storage.cron.get("cron-1") == job
+    run = WorkflowRun(
+        id="wf-1", name="demo", source="name: demo", owner="user", created_at=100.0, start_key="cron-1/100"
+    )
+    work = WorkflowLaunch(run=run, reports=(WorkflowReport(id="wf-1@1", key=KEY),))
+    firing = Firing(job_id="cron-1", due_at=100.0, fired_at=100.0)
+    assert await storage.cron.fire(job, firing, work, next_at=200.0) == replace(firing, run_id="wf-1")
+    assert await storage.cron.fire(job, firing, work, next_at=200.0) is None
+    assert await storage.workflows.get("wf-1") == run
+    assert len(await storage.workflows.list_owed("wf-1")) == 1
+    (record,) = await storage.cron.list_firings(limit=9)
+    assert (record.run, record.workflow) == (None, run)
+    # It is not run beside itself.
+    now = await storage.cron.get("cron-1")
+    assert now is not None
+    again = WorkflowLaunch(run=replace(run, id="wf-2", start_key="cron-1/200"))
+    skipped = await storage.cron.fire(now, replace(firing, due_at=200.0), again, next_at=300.0)
+    assert skipped == replace(firing, due_at=200.0, skipped=SkipReason.RUNNING)
+    assert await storage.workflows.get("wf-2") is None
 
 
 @with_storage

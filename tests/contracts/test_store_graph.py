@@ -160,17 +160,22 @@ async def test_merges_of_merges_are_undone_in_any_order_and_types_must_agree(sto
 @with_storage
 async def test_types_and_predicates_have_a_life_cycle_with_reasons(storage: Storage) -> None:
     graph = storage.graph
-    made = await graph.assert_fact(ME, fact("oak", "shades", "lawn", subject_type="tree"), AT_1)
+    # An unknown predicate is an error, and nothing of the fact is stored.
+    with pytest.raises(NotFound, match="there is no predicate 'work_at'") as raised:
+        await graph.assert_fact(ME, fact("oak", "work_at", "lawn", subject_type="tree"), AT_1)
+    assert "Did you mean 'works_at'?" in raised.value.fix
+    assert await graph.list_entities(ME, limit=9) == []
+    made = await graph.assert_fact(ME, fact("oak", "shades", "lawn", subject_type="tree"), AT_1, proposes=True)
     assert made.proposed == ("predicate shades", "type tree")
     # A known name misspelt is not proposed.
     with pytest.raises(NotFound, match="there is no predicate 'shadez'") as raised:
-        await graph.assert_fact(ME, fact("oak", "shadez", "lawn"), AT_1)
+        await graph.assert_fact(ME, fact("oak", "shadez", "lawn"), AT_1, proposes=True)
     assert "Did you mean 'shades'?" in raised.value.fix
     with pytest.raises(NotFound, match="Works-At") as raised:
-        await graph.assert_fact(ME, fact("oak", "Works-At", "lawn"), AT_1)
+        await graph.assert_fact(ME, fact("oak", "Works-At", "lawn"), AT_1, proposes=True)
     assert "'works_at'" in raised.value.fix
     with pytest.raises(BadRequest, match="cannot be the name of a predicate"):
-        await graph.assert_fact(ME, fact("oak", "has leaves", "lawn"), AT_1)
+        await graph.assert_fact(ME, fact("oak", "has leaves", "lawn"), AT_1, proposes=True)
     with pytest.raises(Conflict, match="is proposed and cannot become active"):
         await graph.promote(ME, TermKind.TYPE, "tree", TermStatus.ACTIVE, "good", AT_2)
     for target in (TermStatus.SHADOW, TermStatus.ACTIVE, TermStatus.QUARANTINED):
@@ -240,9 +245,16 @@ async def test_an_import_refuses_rows_with_a_reason_and_repeating_it_adds_nothin
         ),
         NewEntity(id="ada", type="tool", place="line 5"),
     ]
-    done = await graph.import_entities(ME, rows, (), AT_1)
+    refused = await graph.import_entities(ME, rows, (), AT_1)
+    assert "there is no predicate 'likes'" in {each.place: each.reason for each in refused.refusals}["line 4"]
+    likes = Term(kind=TermKind.PREDICATE, name="likes", status=TermStatus.ACTIVE)
+    misspelt = Term(kind=TermKind.PREDICATE, name="liked", status=TermStatus.ACTIVE)
+    done = await graph.import_entities(ME, rows, (likes, misspelt), AT_1)
     assert (done.entities, done.facts, done.proposed) == (2, 2, ("predicate likes",))
-    assert [(each.place, each.reason) for each in done.refusals] == [
+    assert done.refusals[0].place == "predicate liked"
+    # What a run declares is a proposal.
+    assert (await graph.list_changes(ME, TermKind.PREDICATE, "likes"))[0].status is TermStatus.PROPOSED
+    assert [(each.place, each.reason) for each in done.refusals[1:]] == [
         (
             "line 3",
             "there is no type 'persom'. Did you mean 'person'?"
@@ -257,6 +269,60 @@ async def test_an_import_refuses_rows_with_a_reason_and_repeating_it_adds_nothin
     found = await graph.list_entities(ME, type_name="person", filters=[("field", "neq", "maths")], limit=9)
     assert [each.id for each in found] == ["cy"]
     assert await graph.list_entities(ME, type_name="person", filters=[("field", "eq", "art")], limit=9) == []
+
+
+@with_storage
+async def test_facts_that_exclude_each_other_at_different_times_are_different_conflicts(storage: Storage) -> None:
+    graph = storage.graph
+    spans = {"a": (1.0, 10.0), "b": (5.0, 20.0), "c": (15.0, 30.0), "d": (40.0, 50.0), "e": (45.0, 60.0)}
+    for name, span in spans.items():
+        await graph.assert_fact(ME, fact("lamp", "has_status", name, valid=Period(*span)), AT_1)
+    first, second = await graph.list_conflicts(ME)
+    assert ([each.object for each in first.facts], [each.object for each in second.facts]) == (
+        ["a", "b", "c"],
+        ["d", "e"],
+    )
+    # a and c do not exclude each other: only what excludes the winner was wrong.
+    assert [each.object for each in await graph.resolve(ME, first.id, "a", "seen", AT_5)] == ["b"]
+    assert await graph.list_conflicts(ME) == [second]
+    assert await objects_at(graph, "lamp", "has_status", 16.0) == ["c"]
+
+
+@with_storage
+async def test_an_import_adds_aliases_and_merges_nothing_that_is_known(storage: Storage) -> None:
+    graph = storage.graph
+    await graph.assert_fact(ME, fact("bob", "knows", "cy"), AT_1)
+    rows = [
+        NewEntity(id="ada", type="person", aliases=("lady lovelace", "countess"), place="line 1"),
+        NewEntity(id="eve", type="person", aliases=("bob",), place="line 2"),
+    ]
+    done = await graph.import_entities(ME, rows, (), AT_1)
+    assert [(each.place, each.reason) for each in done.refusals] == [
+        ("line 2", "the alias 'bob' is an entity already. Merge them, or leave it out.")
+    ]
+    assert (await graph.get_entity(ME, "countess")).aliases == ("lady lovelace", "countess")
+    assert (await graph.import_entities(ME, rows[:1], (), AT_2)).refusals == ()
+    await graph.unmerge(ME, "countess")
+    assert (await graph.get_entity(ME, "ada")).aliases == ("lady lovelace",)
+
+
+@with_storage
+async def test_the_usage_of_a_type_has_the_taint_of_its_names_also_in_quarantine(storage: Storage) -> None:
+    graph = storage.graph
+    web = Statement(now=1.0, taint=frozenset({"web"}))
+    for number in range(3):
+        entity = NewEntity(id=f"t{number}", type="tree", properties={"height": "1"} if number < 2 else {"ruse": "2"})
+        await graph.import_entities(ME, [entity], (), web if number == 2 else AT_1)
+    await graph.promote(ME, TermKind.TYPE, "tree", TermStatus.QUARANTINED, "unclear", AT_2)
+    usage = await graph.measure_type(ME, "tree")
+    assert usage.properties == {"height": 2, "ruse": 1}
+    assert usage.taint == {"web"}
+    assert (await graph.measure_type(ME, "person")).taint == frozenset()
+    # The reason of a refusal may contain untrusted text too.
+    await graph.promote(ME, TermKind.TYPE, "place", TermStatus.DEPRECATED, "obey me", web)
+    done = await graph.import_entities(ME, [NewEntity(id="x", type="place")], (), AT_5)
+    assert "obey me" in done.refusals[0].reason
+    assert done.taint == {"web"}
 
 
 @with_storage

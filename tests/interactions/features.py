@@ -304,6 +304,42 @@ class TaintTurn(Turn):
         await self.world.requested(f"a stranger says {self.word}")
 
 
+class GraphTurn(TeammateTurn):
+    """A teammate states a fact; the middle is its model call after that. The fact is there once, whatever follows."""
+
+    name = "graph"
+
+    def prepare(self) -> None:
+        spawn = {"name": "agent_spawn", "arguments": {"agent": "ontologist", "instruction": f"task {self.word}"}}
+        wait = {"name": "agent_wait", "arguments": {"agent_id": "{agent_id}"}}
+        arguments = {"subject": self.word, "predicate": "knows", "object": "ada"}
+        self.world.program(
+            {"match": match(f"task {self.word}"), "calls": [{"name": "ontology_assert_fact", "arguments": arguments}]},
+            {"match": match(f"task {self.word}"), "text": f"result {self.word}", "hold": True},
+            {"match": match(f"task {self.word}"), "text": f"result {self.word}"},
+            {"match": match(self.word), "calls": [spawn]},
+            {"match": match(self.word), "calls": [wait]},
+            {"match": match(self.word), "text": f"reply {self.word}"},
+        )
+
+    async def reach_middle(self) -> None:
+        await self.world.given(f"task {self.word}", times=2)
+        assert self.speech is not None
+        await self.speech.until("tool_start", count=2)
+
+    async def finish(self) -> None:
+        await super().finish()
+        asked = pb.ReadGraphMsg(view="facts", object="ada", sender=self.world.sender)
+        facts = (await self.world.talk.ask(read_graph=asked)).graph_page.facts
+        # In mode plan nothing is stated.
+        expected = [] if self.world.mode == "plan" else ["ada"]
+        assert [fact.object for fact in facts if fact.subject == self.word] == expected
+
+    def note_completed(self) -> None:
+        if self.world.mode != "plan":
+            super().note_completed()
+
+
 class RerunTurn(Turn):
     """A message that no model answered is sent again under its id; the middle is the model call of the second run."""
 
@@ -744,6 +780,7 @@ TURNS: tuple[type[Turn], ...] = (
     ApprovalTurn,
     PatchTurn,
     TaintTurn,
+    GraphTurn,
     RerunTurn,
 )
 EVENTS = (

@@ -289,16 +289,17 @@ class World:
         body: dict[str, Any] = await eventually(find)
         return body
 
-    async def given(self, task: str) -> None:
-        """Wait for a model request of a teammate with this task; its parent's requests have the task in a call."""
+    async def given(self, task: str, *, times: int = 1) -> None:
+        """Wait for model requests of a teammate with this task; its parent's requests have the task in a call."""
 
         async def find() -> bool:
             bodies = await asyncio.to_thread(self.provider.bodies)
-            return any(
-                message["role"] == "user" and task in str(message["content"])
+            asked = [
+                body
                 for body in bodies
-                for message in body["messages"]
-            )
+                if any(each["role"] == "user" and task in str(each["content"]) for each in body["messages"])
+            ]
+            return len(asked) >= times
 
         await eventually(find)
 

@@ -112,10 +112,11 @@ async def test_bad_calls_are_answered_in_one_clear_sentence(
             talk,
             provider,
             sender,
-            fact("oak", "shades", "lawn", subject_type="tree"),
+            fact("oak", "shades", "lawn", subject_type="tree", propose=True),
             call("ontology_assert_fact", subject="ada", predicate="knows"),
             fact("oak", "shadez", "lawn"),
-            fact("oak", "has leaves", "lawn"),
+            fact("oak", "shadows", "lawn"),
+            fact("oak", "has leaves", "lawn", propose=True),
             fact("oak", "shades", "lawn", confidence=3),
             fact("oak", "shades", "lawn", valid_from="soon"),
             call("ontology_get_entity", entity_id="oka"),
@@ -128,6 +129,7 @@ async def test_bad_calls_are_answered_in_one_clear_sentence(
     wanted = [
         "missing object parameter",
         "Did you mean 'shades'?",
+        "there is no predicate 'shadows'. Did you mean 'shades'? An agent adds one with `propose`",
         "cannot be the name of a predicate",
         "the confidence 3 is not between 0 and 1",
         "is not a time",
@@ -137,7 +139,7 @@ async def test_bad_calls_are_answered_in_one_clear_sentence(
         "Did you mean 'active'?",
         "'gt' is not a test of a property",
     ]
-    assert [part in answer for part, answer in zip(wanted, told[1:], strict=True)] == [True] * 10
+    assert [part in answer for part, answer in zip(wanted, told[1:], strict=True)] == [True] * 11
 
 
 async def test_types_entities_merges_imports_and_actions(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
@@ -201,7 +203,7 @@ async def test_types_entities_merges_imports_and_actions(daemon: LiveDaemon, pro
         assert (linked["status"], linked["effects"], linked["error"]) == ("completed", ["oak related_to yew"], "")
         assert linked["logID"].startswith("fact-")
         assert (failed["status"], failed["logID"]) == ("failed", "")
-        assert "Did you mean 'yew'?" not in failed["error"]
+        assert "Did you mean 'yew'?" in failed["error"]
         assert status["effects"] == ["oak has_status felled"]
         assert described["status"] == "proposed"
         assert {each["name"] for each in described["predicates"]} >= {"stands_in", "related_to", "has_status"}
@@ -260,6 +262,7 @@ async def test_two_runs_that_contradict_each_other_at_once_make_one_conflict(
         assert told["stored"]
         await talk.ask(wait_runs=pb.WaitRunsMsg(run_ids=[run.run_id], seconds=30))
     (conflict,) = daemon.cli_json("graph", "conflicts", "--as", sender)["data"]
+    assert daemon.cli("graph", "show", "ada", "--as", sender).stdout.count(f"[{conflict['id']}]") == 2
     assert {each["object"] for each in conflict["facts"]} == {"london", "paris"}
 
 
@@ -340,7 +343,7 @@ def test_the_command_imports_shows_changes_and_exports(daemon: LiveDaemon, sende
         )
     )
     told = daemon.cli_json("graph", "import", str(document), "--trust", *mine)["data"]
-    assert (told["imported"], told["facts"], told["conflicts"]) == (4, 4, 1)
+    assert (told["imported"], told["facts"], told["conflicts"]) == (4, 4, 2)
     assert told["errors"][0]["place"] == "fact 5"
     assert "Did you mean 'born_in'?" in told["errors"][0]["reason"]
     # Importing it again adds nothing.
@@ -369,12 +372,23 @@ def test_the_command_imports_shows_changes_and_exports(daemon: LiveDaemon, sende
     assert '"ada" -> "london" [label="born_in"];' in dot
     assert '"ada" [label="ada\\n(person)"];' in dot
 
+    assert daemon.cli("graph", "retract", "ada", "knows", "p1", "--reason", "they fell out", *mine).returncode == 0
     exported = tmp_path / "export.json"
     exported.write_text(daemon.cli("graph", "export", *mine).stdout)
     copy = ("--as", f"{sender}-copy")
     again = daemon.cli_json("graph", "import", str(exported), "--trust", *copy)["data"]
     assert (again["imported"], again["facts"], again["errors"]) == (again["total"], 3, [])
-    assert daemon.cli_json("graph", "facts", "--all", *copy)["data"][0]["object"] == "london"
+    kept = daemon.cli_json("graph", "facts", "--all", *copy)["data"]
+    assert [(each["object"], each["valid_to_at"] is None) for each in kept] == [
+        ("london", True),
+        ("acme", False),
+        ("p1", False),
+    ]
+    assert "also: lady lovelace" in daemon.cli("graph", "show", "lady lovelace", *copy).stdout
+    # An export that is imported where it comes from adds nothing.
+    assert daemon.cli_json("graph", "import", str(exported), "--trust", *copy)["data"]["facts"] == 0
+    missing = daemon.cli("graph", "facts", "--predicate", "knowz", *mine)
+    assert "Did you mean 'knows'?" in missing.stderr
 
     assert "separate from ada again; it has 1 fact." in daemon.cli("graph", "unmerge", "lady lovelace", *mine).stdout
     retracted = daemon.cli("graph", "retract", "ada", "born_in", "london", "--reason", "no", "--wrong", *mine)
@@ -397,7 +411,7 @@ def test_a_neighbourhood_fits_the_terminal(daemon: LiveDaemon, sender: str, tmp_
         {"subject": "ada", "predicate": "works_at", "object": "acme", "object_type": "organization"},
         {"subject": "acme", "predicate": "located_in", "object": "Ghent", "object_type": "place"},
         {"subject": "bob", "predicate": "knows", "object": "ada", "confidence": 0.3},
-        {"subject": "bob", "predicate": "works_at", "object": "acme"},
+        {"subject": "bob", "predicate": "works_at", "object": "acme", "valid_to": "2950-12-31"},
     ]
     source = tmp_path / "facts.json"
     source.write_text(json.dumps({"facts": facts}))
@@ -414,7 +428,7 @@ def test_a_neighbourhood_fits_the_terminal(daemon: LiveDaemon, sender: str, tmp_
         f"{f'├─ knows → {name}'[:room]}… [from import]",
         "├─ works_at → acme (organization) [from import]",
         "│  ├─ located_in → Ghent (place) [from import]",
-        "│  └─ works_at ← bob ↑ [from import]",
+        "│  └─ works_at ← bob ↑ [until 2950-12-31; from import]",
         "└─ knows ← bob [30%; from import]",
     ]
 

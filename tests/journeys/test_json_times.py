@@ -20,7 +20,7 @@ SCRIPT = script(
     {"match": "^name", "steps": [call("set_title", title="Boats"), say("Named.")]},
     {"reply": "Heard."},
 )
-# Each is called once, in this order; RUN and TASK stand for ids, GRAPH for a file.
+# Each is called once, in this order; RUN and TASK stand for ids, GRAPH and FLOW for files.
 CALLED = """
 ask ada write|run --agent ada hello|run --agent ada name|inbox list|inbox|rules list|rules|history ada
 tasks add ada boat|tasks list|tasks|tasks show TASK|tasks set TASK in_progress|tasks close TASK|memory list
@@ -29,6 +29,8 @@ ps -a|show RUN|wait RUN|logs RUN|trace|trace RUN|conversations list|conversation
 recall ada write
 cron add --agent ada --every 1h beans count|cron run beans|cron list|cron|cron show beans
 cron history|cron pause beans|cron resume beans|cron remove beans|bg list|bg
+workflow save FLOW|workflow schedule tea --every 1h|workflow run --bg tea|workflow list|workflow|workflow show tea
+workflow history
 usage|status|goals|peers list|peers dead|peers daemons|peers outbox|digest ada
 tokens new phone|tokens list|tokens revoke phone
 secrets list|secrets audit|mcp list|mcp|skills list|skills|agents list|agents|agents show ada|agents status
@@ -38,7 +40,7 @@ inbox deny ASK
 # They print no time, change the machine, or print the same as one that is called.
 OTHERS = """
 reply|inbox approve|inbox reply|rules rm|trust|project approve|project off|project on|project revoke|kill
-bg submit|bg show|bg result|bg cancel
+bg submit|bg show|bg result|bg cancel|workflow cancel|workflow check|workflow remove
 compact|resume|attach|stop|peers mute|peers resend|peers send|peers unmute|peers watch|memory export
 graph add|graph clear|graph export|graph merge|graph promote|graph resolve|graph retract|graph unmerge
 memory forget|memory search|memory show|replay|export|import|delete|backup|restore|up|down|events|reload
@@ -89,8 +91,9 @@ def test_every_time_in_json_is_unix_time_in_seconds(
     for command in list_commands(moot, click.Context(moot)):
         is_called = any(words[: len(command.split())] == command.split() for words in called)
         assert is_called != (command in known), f"{command}: name it in CALLED or in OTHERS"
-    ids = {"RUN": "", "TASK": "", "ASK": "", "GRAPH": str(tmp_path / "graph.json")}
+    ids = {"RUN": "", "TASK": "", "ASK": "", "GRAPH": str(tmp_path / "graph.json"), "FLOW": str(tmp_path / "tea.yaml")}
     Path(ids["GRAPH"]).write_text('{"facts": [{"subject": "ada", "predicate": "knows", "object": "bob"}]}')
+    Path(ids["FLOW"]).write_text("name: tea\nsteps: [{id: a, prompt: x, agent: ada}]")
     names = set()
     with daemon_thread(home) as daemon:
         for words in called:

@@ -41,6 +41,7 @@ FOREIGN = "user"
 # Every request that names a conversation.
 # `import` is a keyword.
 IMPORT: dict[str, Any] = {"import": pb.ImportMsg(agent="ada", sender=FOREIGN, jsonl='{"role":"user","content":"x"}')}
+FLOW = "name: tea\nsteps: [{id: a, prompt: x, agent: ada}]"
 ADDRESSED = [
     pb.ClientMessage(send=pb.SendMsg(agent="ada", content="hi", sender=FOREIGN)),
     pb.ClientMessage(stream=pb.StreamMsg(agent="ada", content="hi", sender=FOREIGN)),
@@ -72,6 +73,14 @@ ADDRESSED = [
             agent="ada", sender=FOREIGN, name="x", schedule_type="every", schedule="1h", prompt="x"
         )
     ),
+    pb.ClientMessage(save_workflow=pb.SaveWorkflowMsg(agent="ada", sender=FOREIGN, source=FLOW)),
+    pb.ClientMessage(start_workflow=pb.StartWorkflowMsg(sender=FOREIGN, source=FLOW)),
+    pb.ClientMessage(get_workflow=pb.GetWorkflowMsg(sender=FOREIGN, name="x")),
+    pb.ClientMessage(list_workflows=pb.ListWorkflowsMsg(sender=FOREIGN)),
+    pb.ClientMessage(remove_workflow=pb.RemoveWorkflowMsg(sender=FOREIGN, name="x")),
+    pb.ClientMessage(get_workflow_run=pb.GetWorkflowRunMsg(sender=FOREIGN, run_id="x")),
+    pb.ClientMessage(list_workflow_runs=pb.ListWorkflowRunsMsg(sender=FOREIGN)),
+    pb.ClientMessage(cancel_workflow=pb.CancelWorkflowMsg(sender=FOREIGN, run_id="x")),
     pb.ClientMessage(forget_memory=pb.ForgetMemoryMsg(agent="ada", sender=FOREIGN, key="x")),
 ]
 OWNERS = [
@@ -124,7 +133,9 @@ def test_every_request_that_names_a_conversation_is_in_the_matrix() -> None:
     # test_tasks_and_memory.py checks those of tasks and memories, the last test those of scheduled jobs.
     lists = {"list_conversations", "list_active_conversations", "get_usage", "list_tasks", "list_memories"}
     jobs = {"list_cron_jobs", "change_cron_job", "list_firings"}
-    assert addressed - lists - jobs == {kind(message) for message in ADDRESSED}
+    # Workflows belong to a sender and name no agent.
+    flows = {field.name for field in fields if "workflow" in field.name}
+    assert (addressed - lists - jobs) | flows == {kind(message) for message in ADDRESSED}
 
 
 @pytest.mark.parametrize("message", ADDRESSED, ids=kind)
@@ -327,3 +338,29 @@ async def test_a_token_has_jobs_of_its_own_senders_only(daemon: LiveDaemon, send
         with pytest.raises(Forbidden):
             await connection.request(pb.ClientMessage(save_cron_job=asked))
     assert daemon.cli("cron", "remove", "owners", "--yes").returncode == 0
+
+
+async def test_a_token_runs_its_own_workflows_and_knows_of_no_others(daemon: LiveDaemon, sender: str) -> None:
+    async with daemon.client() as owner:
+        asked = pb.StartWorkflowMsg(source=FLOW, sender=f"owner-{sender}")
+        theirs = (await owner.ask(start_workflow=asked)).workflow_run
+    async with bot(daemon) as connection:
+        started = pb.StartWorkflowMsg(source=FLOW, sender=sender, client_message_id="once")
+        first = (await connection.request(pb.ClientMessage(start_workflow=started))).workflow_run
+        again = (await connection.request(pb.ClientMessage(start_workflow=started))).workflow_run
+        assert first.run_id == again.run_id
+        listed = await connection.request(pb.ClientMessage(list_workflow_runs=pb.ListWorkflowRunsMsg()))
+        assert [run.run_id for run in listed.workflow_runs.runs] == [first.run_id]
+        for message in (
+            pb.ClientMessage(get_workflow_run=pb.GetWorkflowRunMsg(run_id=theirs.run_id)),
+            pb.ClientMessage(cancel_workflow=pb.CancelWorkflowMsg(run_id=theirs.run_id)),
+        ):
+            with pytest.raises(NotFound):
+                await connection.request(message)
+        for change in ({"cwd": "/"}, {"search_path": "/bin"}):
+            with pytest.raises(Forbidden):
+                await connection.request(pb.ClientMessage(start_workflow=pb.StartWorkflowMsg(source=FLOW, **change)))
+        saved = pb.SaveWorkflowMsg(source=FLOW, sender=sender)
+        info = (await connection.request(pb.ClientMessage(save_workflow=saved))).workflow
+        assert (info.name, str(daemon.home.path) in info.path) == ("tea", False)
+    assert daemon.cli_json("workflow", "list")["data"] == []

@@ -10,6 +10,7 @@ from moot.automation.cron_tools import build_cron_tools
 from moot.automation.saved_workflows import SavedWorkflows
 from moot.automation.scheduler import Scheduler, SchedulerDependencies
 from moot.automation.workflow_executor import WorkflowDependencies, WorkflowExecutor
+from moot.automation.workflow_library import WorkflowLibrary
 from moot.automation.workflow_tools import build_workflow_tools
 from moot.domain.agent import ROOT
 from moot.multiagent.runtime import Runtime
@@ -35,10 +36,12 @@ class Automation:
         def may_direct(agent: str) -> bool:
             return agent == ROOT or runtime.team.is_coordinator(agent)
 
+        self.workflows = build_executor(runtime)
         self.scheduler = Scheduler(
             SchedulerDependencies(
                 jobs=d.storage.cron,
                 starter=runtime.teammates,
+                workflows=self.workflows,
                 is_enabled=is_enabled,
                 clock=d.clock,
                 supervisor=d.supervisor,
@@ -48,6 +51,7 @@ class Automation:
             CronJobDependencies(
                 store=d.storage.cron,
                 scheduler=self.scheduler,
+                workflows=self.workflows,
                 requests=runtime.requests,
                 is_enabled=is_enabled,
                 find_local_zone=find_local_zone,
@@ -56,8 +60,7 @@ class Automation:
                 rng=d.rng,
             )
         )
-        self.saved_workflows = SavedWorkflows(workflows)
-        self.workflows = build_executor(runtime)
+        self.library = WorkflowLibrary(executor=self.workflows, saved=SavedWorkflows(workflows), jobs=self.jobs)
         tasks = BackgroundTasks(teammates=runtime.teammates, store=d.storage.store)
         d.tools.register(
             *build_cron_tools(self.jobs, runtime.teammates, may_direct),
@@ -65,7 +68,7 @@ class Automation:
             *build_workflow_tools(
                 executor=self.workflows,
                 workflows=d.storage.workflows,
-                saved=self.saved_workflows,
+                library=self.library,
                 off_limits=off_limits,
             ),
         )
@@ -95,6 +98,7 @@ def build_executor(runtime: Runtime) -> WorkflowExecutor:
             requests=runtime.requests,
             agents=list_agents,
             config=lambda: d.config.current.workflow,
+            redact=d.redactor.mask_secrets,
             supervisor=d.supervisor,
             bus=d.bus,
             clock=d.clock,

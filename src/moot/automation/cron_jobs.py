@@ -6,8 +6,10 @@ from random import Random
 from msgspec import Struct
 
 from moot.automation.scheduler import Scheduler
+from moot.automation.workflow_executor import WorkflowExecutor
 from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import (
+    ConversationMode,
     CronJob,
     FiringRecord,
     JobStatus,
@@ -22,8 +24,8 @@ from moot.domain.ids import make_id
 from moot.domain.near_names import suggest_name
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.cron import CronStore
-from moot.domain.run import Run
 from moot.domain.schedule import ScheduleKind, parse_schedule
+from moot.domain.workflow_file import read_taint
 from moot.engine.request_factory import RequestFactory
 
 # Where results go: to the conversation that owns the job, or nowhere but into the history.
@@ -36,8 +38,11 @@ class JobDraft(Struct, frozen=True, kw_only=True):
     name: str
     schedule_type: str
     schedule: str
-    prompt: str
     agent: str
+    prompt: str = ""
+    # The text of a workflow instead of a prompt, and the name of its file for errors.
+    workflow: str = ""
+    file: str = ""
     zone: str = ""
     conversation_mode: str = ""
     missed: str = ""
@@ -51,6 +56,7 @@ class JobDraft(Struct, frozen=True, kw_only=True):
 class CronJobDependencies(Struct, frozen=True, kw_only=True):
     store: CronStore
     scheduler: Scheduler
+    workflows: WorkflowExecutor
     requests: RequestFactory
     is_enabled: Callable[[], bool]
     # Returns the IANA name of the time zone of this computer.
@@ -67,6 +73,16 @@ class CronJobs:
 
     async def add(self, owner: ConversationKey, draft: JobDraft) -> tuple[CronJob, bool]:
         """Check and store a job; one of the same name is replaced. Return it, and whether it is new."""
+        return await self.save(self.check(owner, draft))
+
+    async def save(self, job: CronJob) -> tuple[CronJob, bool]:
+        """Store a job that was checked."""
+        saved, is_new = await self._store.save(job)
+        self._d.scheduler.wake()
+        return saved, is_new
+
+    def check(self, owner: ConversationKey, draft: JobDraft) -> CronJob:
+        """Return the job of a draft. Raise an error if it cannot be one."""
         self._require_enabled()
         now = self._d.clock.now()
         self._d.requests.resolve_agent(draft.agent)
@@ -77,7 +93,8 @@ class CronJobs:
             owner=owner,
             name=check_job_name(draft.name),
             agent=draft.agent,
-            prompt=self._d.redact(check_prompt(draft.prompt)),
+            prompt="" if draft.workflow else self._d.redact(check_prompt(draft.prompt)),
+            workflow=self._check_workflow(draft),
             schedule=schedule,
             conversation_mode=parse_conversation_mode(draft.conversation_mode),
             missed=parse_missed_rule(draft.missed),
@@ -85,15 +102,29 @@ class CronJobs:
             timeout=parse_timeout(draft.timeout),
             cwd=draft.cwd,
             search_path=draft.search_path,
-            taint=draft.taint,
+            taint=draft.taint | read_taint(draft.workflow),
             created_at=now,
             updated_at=now,
             next_at=schedule.find_next(now, anchor=now),
         )
-        self._d.requests.check_content(job.prompt, "prompt")
-        saved, is_new = await self._store.save(job)
-        self._d.scheduler.wake()
-        return saved, is_new
+        if job.prompt:
+            self._d.requests.check_content(job.prompt, "prompt")
+        return job
+
+    def _check_workflow(self, draft: JobDraft) -> str:
+        """Return the text of the workflow. Raise BadRequest if it has mistakes, or what only a prompt can have."""
+        if not draft.workflow:
+            return ""
+        if draft.prompt:
+            raise BadRequest("a job has a prompt or a workflow, not both", fix="Leave one of them out.")
+        if draft.timeout or draft.conversation_mode == ConversationMode.MAIN:
+            raise BadRequest(
+                "a scheduled workflow has no timeout and no session mode",
+                fix="Set `timeout` for its steps in the file.",
+            )
+        source = self._d.redact(draft.workflow)
+        self._d.workflows.parse(source, file=draft.file)
+        return source
 
     async def find(self, owner: ConversationKey, reference: str) -> CronJob:
         """Return a job of an owner by id or name."""
@@ -140,7 +171,8 @@ class CronJobs:
         await self._store.remove(job.id)
         self._d.scheduler.wake()
 
-    async def fire_now(self, job: CronJob) -> Run:
+    async def fire_now(self, job: CronJob) -> str:
+        """Start a run of a job at once; return its id."""
         self._require_enabled()
         return await self._d.scheduler.fire_now(job)
 

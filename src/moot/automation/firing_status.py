@@ -13,6 +13,8 @@ def describe_firing(record: FiringRecord, live: RunView | None) -> str:
     """Return the status of a firing; `live` is its run if it is active here."""
     if record.firing.skipped is not None:
         return SKIPPED
+    if record.workflow is not None:
+        return str(record.workflow.status)
     run = record.run
     if run is None:
         return REMOVED

@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from moot.domain.events import AskClosed, AskOpened, Event, RunBlocked, RunUnblocked
+
 
 class Contender(Protocol):
     """What wants to occupy places: a workflow that may have steps which are ready."""
@@ -35,11 +37,25 @@ class Places:
         self._occupied.discard(run_id)
         self._waiting.pop(run_id, None)
 
-    def wait(self, run_id: str, reason: str) -> None:
+    def note(self, event: Event) -> None:
+        """Note that a run waits for a person or for others, or does no longer."""
+        match event.body:
+            case AskOpened(ask=ask):
+                self._wait(ask.run_id, ask.id)
+            case AskClosed(ask=ask):
+                self._proceed(ask.run_id, ask.id)
+            case RunBlocked(condition=condition):
+                self._wait(event.source.run_id, str(condition))
+            case RunUnblocked(condition=condition):
+                self._proceed(event.source.run_id, str(condition))
+            case _:
+                pass
+
+    def _wait(self, run_id: str, reason: str) -> None:
         if run_id in self._occupied:
             self._waiting.setdefault(run_id, set()).add(reason)
 
-    def proceed(self, run_id: str, reason: str) -> None:
+    def _proceed(self, run_id: str, reason: str) -> None:
         reasons = self._waiting.get(run_id, set())
         reasons.discard(reason)
         if not reasons:

@@ -12,13 +12,11 @@ from msgspec import Struct
 from moot.domain.errors import MootError, NotFound, StoreError
 from moot.domain.near_names import suggest_name
 from moot.domain.text import clean
-from moot.domain.workflow_file import SUFFIX, check_name
+from moot.domain.workflow_file import SUFFIX, check_name, mark_taint, read_taint
 from moot.domain.workflow_yaml import MAX_BYTES
 
 # The sender whose workflows are in the folder itself: the one of the person at this computer.
 _MAIN_SENDER = "user"
-# The first line of a file that was written from untrusted text. Its runs are tainted until a person removes the line.
-_MARK = "# Written from untrusted text: "
 
 
 class SavedWorkflow(Struct, frozen=True, kw_only=True):
@@ -45,10 +43,9 @@ class SavedWorkflows:
         """Write a workflow; one of the same name is replaced. It is on disk when this returns."""
         folder = self.find_folder(owner)
         path = folder / f"{check_name(name)}{SUFFIX}"
-        text = f"{_MARK}{', '.join(sorted(taint))}\n{source}" if taint else source
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _replace(path, text.encode())
+            _replace(path, mark_taint(source, taint).encode())
         except OSError as error:
             raise StoreError(f"the workflow cannot be saved: {error.strerror}", fix=f"Check {folder}.") from error
         return path
@@ -66,7 +63,7 @@ class SavedWorkflows:
             ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise StoreError(f"the workflow {path} cannot be read: {error}") from error
-        return SavedWorkflow(name=name, path=str(path), source=text, taint=_read_mark(text))
+        return SavedWorkflow(name=name, path=str(path), source=text, taint=read_taint(text))
 
     def list_all(self, owner: str) -> list[SavedWorkflow]:
         """Return the workflows of a sender by name. Unreadable ones are left out."""
@@ -74,6 +71,15 @@ class SavedWorkflows:
         for name in sorted(self._names(owner)):
             with suppress(MootError):
                 found.append(self.load(owner, name))
+        return found
+
+    def remove(self, owner: str, name: str) -> SavedWorkflow:
+        """Delete a workflow file; return what it was."""
+        found = self.load(owner, name)
+        try:
+            os.unlink(found.path)
+        except OSError as error:
+            raise StoreError(f"the workflow cannot be removed: {error.strerror}") from error
         return found
 
     def _names(self, owner: str) -> Iterator[str]:
@@ -85,13 +91,6 @@ class SavedWorkflows:
             if entry.endswith(SUFFIX):
                 with suppress(MootError):
                     yield check_name(clean(entry))
-
-
-def _read_mark(text: str) -> frozenset[str]:
-    first, _, _ = text.partition("\n")
-    if not first.startswith(_MARK):
-        return frozenset()
-    return frozenset(name.strip() for name in first.removeprefix(_MARK).split(",") if name.strip())
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -11,12 +11,15 @@ from contextlib import suppress
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from moot.automation.workflow_start import WorkflowStart
 from moot.domain.cron_job import MISSED_SECONDS, CronJob, Firing, MissedRule, SkipReason, make_job_run
 from moot.domain.errors import Conflict, MootError, NotFound
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.cron import CronStore
 from moot.domain.run import Run
+from moot.domain.workflow import WorkflowLaunch, WorkflowRun
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
 
@@ -38,9 +41,19 @@ class RunStarter(Protocol):
         ...
 
 
+class WorkflowStarter(Protocol):
+    """Executes workflows: the WorkflowExecutor."""
+
+    def prepare(self, start: WorkflowStart) -> WorkflowLaunch: ...
+    def adopt(self, run: WorkflowRun) -> object:
+        """Begin with a run that was stored."""
+        ...
+
+
 class SchedulerDependencies(Struct, frozen=True, kw_only=True):
     jobs: CronStore
     starter: RunStarter
+    workflows: WorkflowStarter
     # Whether jobs fire.
     is_enabled: Callable[[], bool]
     clock: Clock
@@ -62,18 +75,41 @@ class Scheduler:
         """Look again when the next job is due: jobs or the configuration have changed."""
         self._changed.set()
 
-    async def fire_now(self, job: CronJob) -> Run:
-        """Start a run of a job at once; its schedule stays as it is."""
+    async def fire_now(self, job: CronJob) -> str:
+        """Start a run of a job at once and return its id; the schedule stays as it is."""
         now = self._clock.now()
-        run = make_job_run(job, run_id=self._d.starter.new_id(), due_at=now, now=now)
+        work = self._make_work(job, now, now)
         firing = Firing(job_id=job.id, due_at=now, fired_at=now, is_manual=True)
-        if await self._jobs.fire(job, firing, run, next_at=job.next_at) is None:
+        fired = await self._jobs.fire(job, firing, work, next_at=job.next_at)
+        if fired is None:
             if await self._jobs.get(job.id) is None:
                 raise NotFound(f"there is no job {job.name!r} any more")
             raise Conflict(f"{job.name} fires at this very moment", fix="Try again.")
         reach("cron.fired")
-        self._d.starter.adopt(run)
-        return run
+        self._begin(work)
+        return fired.run_id
+
+    def _make_work(self, job: CronJob, due_at: float, now: float) -> Run | WorkflowLaunch:
+        """Return what a firing starts: a run with the prompt, or a run of the workflow."""
+        if not job.workflow:
+            return make_job_run(job, run_id=self._d.starter.new_id(), due_at=due_at, now=now)
+        return self._d.workflows.prepare(
+            WorkflowStart(
+                source=job.workflow,
+                owner=job.owner.sender,
+                origin=job.owner if job.delivers else None,
+                start_key=f"{job.id}/{due_at}",
+                cwd=job.cwd,
+                search_path=job.search_path,
+                taint=job.taint,
+            )
+        )
+
+    def _begin(self, work: Run | WorkflowLaunch) -> None:
+        if isinstance(work, WorkflowLaunch):
+            self._d.workflows.adopt(work.run)
+        else:
+            self._d.starter.adopt(work)
 
     async def _run(self) -> None:
         logged = ""
@@ -119,16 +155,22 @@ class Scheduler:
         """Fire a job that is due, or record that its firing is skipped."""
         now, due_at = self._clock.now(), job.next_at
         assert due_at is not None, "the store lists jobs that are due"
-        firing, run = Firing(job_id=job.id, due_at=due_at, fired_at=now), None
+        firing, work = Firing(job_id=job.id, due_at=due_at, fired_at=now), None
         if job.missed is MissedRule.SKIP and now - due_at > MISSED_SECONDS:
-            firing = Firing(job_id=job.id, due_at=due_at, fired_at=now, skipped=SkipReason.MISSED)
+            firing = replace(firing, skipped=SkipReason.MISSED)
         else:
-            run = make_job_run(job, run_id=self._d.starter.new_id(), due_at=due_at, now=now)
+            try:
+                work = self._make_work(job, due_at, now)
+            except MootError as error:
+                logger.warning("schedule %s (%s) cannot start its workflow: %s", job.name, job.id, error.message)
+                firing = replace(firing, skipped=SkipReason.REFUSED)
         reach("cron.due")
-        fired = await self._jobs.fire(job, firing, run, next_at=job.find_following(now))
+        fired = await self._jobs.fire(job, firing, work, next_at=job.find_following(now))
         reach("cron.fired")
-        if run is not None and fired is not None and fired.run_id == run.id:
-            self._d.starter.adopt(run)
+        if fired is None:
+            return
+        if work is not None and fired.run_id:
+            self._begin(work)
             reach("cron.started")
-        elif fired is not None:
+        else:
             logger.info("schedule %s (%s) skipped a firing: %s", job.name, job.id, fired.skipped)

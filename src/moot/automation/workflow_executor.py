@@ -17,12 +17,7 @@ from moot.automation.active_workflow import ActiveWorkflow, judge
 from moot.automation.places import Places
 from moot.automation.watchers import Watchers
 from moot.automation.workflow_reports import WorkflowReports, render_report, render_step_report
-from moot.automation.workflow_start import (
-    WorkflowStart,
-    list_reports,
-    make_step_run,
-    make_workflow_run,
-)
+from moot.automation.workflow_start import WorkflowStart, make_launch, make_step_run
 from moot.domain.automation_config import WorkflowConfig
 from moot.domain.errors import Busy, Conflict, Fenced, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, Event, RunBlocked, RunUnblocked
@@ -37,6 +32,7 @@ from moot.domain.workflow import (
     StepResult,
     StepState,
     Workflow,
+    WorkflowLaunch,
     WorkflowReport,
     WorkflowRun,
     WorkflowStatus,
@@ -72,6 +68,8 @@ class WorkflowDependencies(Struct, frozen=True, kw_only=True):
     # The names of all agents.
     agents: Callable[[], Collection[str]]
     config: Callable[[], WorkflowConfig]
+    # Masks secrets in a text.
+    redact: Callable[[str], str]
     supervisor: Supervisor
     bus: Bus
     clock: Clock
@@ -89,8 +87,7 @@ class WorkflowExecutor:
         # Told when a workflow may have changed.
         self.watchers = Watchers()
         self._closing = False
-        d.bus.observe(self._on_ask, AskOpened, AskClosed)
-        d.bus.observe(self._on_block, RunBlocked, RunUnblocked)
+        d.bus.observe(self._on_waiting, AskOpened, AskClosed, RunBlocked, RunUnblocked)
 
     # ---- start --------------------------------------------------------------------------------
 
@@ -98,22 +95,39 @@ class WorkflowExecutor:
         """Return the workflow of a text. Raise BadWorkflow with all its mistakes."""
         return parse_workflow(source, file=file, agents=self._d.agents())
 
+    def redact(self, source: str) -> str:
+        """Return a text without secrets."""
+        return self._d.redact(source)
+
     async def start(self, start: WorkflowStart) -> WorkflowRun:
         """Start a workflow; its steps begin as soon as there are places. The same start is made once."""
-        if self._closing:
-            raise Unavailable("the daemon is shutting down", fix="Try again once the daemon is back.")
-        if not self._d.config().enabled:
-            raise Unavailable("workflows are disabled", fix="Set `enabled` under [workflow] in config.toml.")
+        self._require_enabled()
+        start = replace(start, source=self._d.redact(start.source))
         workflow = self.parse(start.source, file=start.file)
         owned = sum(active.run.owner == start.owner for active in self._active.values())
         if owned >= MOST_RUNNING:
             raise Busy(f"{owned} workflows are running already", fix="Wait for some of them, or cancel them.")
-        made = make_workflow_run(start, workflow, now=self._d.clock.now(), rng=self._d.rng)
-        run = await self._d.workflows.create(made, list_reports(made, workflow))
+        made = make_launch(start, workflow, now=self._d.clock.now(), rng=self._d.rng)
+        run = await self._d.workflows.create(made.run, made.reports)
         reach("workflow.created")
-        if run.id not in self._active and not run.ended_at:
-            self._activate(ActiveWorkflow(run, Progress(workflow)))
+        self.adopt(run)
         return run
+
+    def prepare(self, start: WorkflowStart) -> WorkflowLaunch:
+        """Return the run of a start whose text was checked before. Whoever stores it calls `adopt`."""
+        self._require_enabled()
+        return make_launch(start, parse_workflow(start.source), now=self._d.clock.now(), rng=self._d.rng)
+
+    def adopt(self, run: WorkflowRun) -> None:
+        """Begin with a run that was stored."""
+        if run.id not in self._active and not run.ended_at:
+            self._activate(ActiveWorkflow(run, Progress(parse_workflow(run.source))))
+
+    def _require_enabled(self) -> None:
+        if self._closing:
+            raise Unavailable("the daemon is shutting down", fix="Try again once the daemon is back.")
+        if not self._d.config().enabled:
+            raise Unavailable("workflows are disabled", fix="Set `enabled` under [workflow] in config.toml.")
 
     def _activate(self, active: ActiveWorkflow) -> None:
         self._active[active.run.id] = active
@@ -369,23 +383,9 @@ class WorkflowExecutor:
         results = (active.progress if active is not None else await self._load_results(run)).results
         return run.taint.union(*(result.taint for result in results.values()))
 
-    def _on_ask(self, event: Event) -> None:
-        body = event.body
-        if isinstance(body, AskOpened):
-            self._places.wait(body.ask.run_id, body.ask.id)
-        elif isinstance(body, AskClosed):
-            self._places.proceed(body.ask.run_id, body.ask.id)
-        self._on_waiting(event)
-
-    def _on_block(self, event: Event) -> None:
-        if isinstance(event.body, RunBlocked):
-            self._places.wait(event.source.run_id, str(event.body.condition))
-        elif isinstance(event.body, RunUnblocked):
-            self._places.proceed(event.source.run_id, str(event.body.condition))
-        self._on_waiting(event)
-
     def _on_waiting(self, event: Event) -> None:
         """A step that waits makes room for another."""
+        self._places.note(event)
         if self._active:
             self._fill_places()
             for run_id, active in self._active.items():

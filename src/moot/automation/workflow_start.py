@@ -9,7 +9,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.ids import make_id
 from moot.domain.run import Limits, Run, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.senders import RUN_SENDERS, WORKFLOW_SENDER, owner_of
-from moot.domain.workflow import Workflow, WorkflowReport, WorkflowRun, WorkflowStep
+from moot.domain.workflow import Workflow, WorkflowLaunch, WorkflowReport, WorkflowRun, WorkflowStep
 
 
 class WorkflowStart(Struct, frozen=True, kw_only=True):
@@ -31,7 +31,13 @@ def find_person_key(key: ConversationKey) -> ConversationKey:
     return ConversationKey(key.agent, owner_of(key.sender)) if key.sender.startswith(RUN_SENDERS) else key
 
 
-def make_workflow_run(start: WorkflowStart, workflow: Workflow, *, now: float, rng: Random) -> WorkflowRun:
+def make_launch(start: WorkflowStart, workflow: Workflow, *, now: float, rng: Random) -> WorkflowLaunch:
+    """Return the run that a start makes, with the reports it owes."""
+    run = _make_run(start, workflow, now=now, rng=rng)
+    return WorkflowLaunch(run=run, reports=tuple(_list_reports(run, workflow)))
+
+
+def _make_run(start: WorkflowStart, workflow: Workflow, *, now: float, rng: Random) -> WorkflowRun:
     return WorkflowRun(
         id=make_id("wf", now=now, rng=rng),
         name=workflow.name,
@@ -46,7 +52,7 @@ def make_workflow_run(start: WorkflowStart, workflow: Workflow, *, now: float, r
     )
 
 
-def list_reports(run: WorkflowRun, workflow: Workflow) -> list[WorkflowReport]:
+def _list_reports(run: WorkflowRun, workflow: Workflow) -> list[WorkflowReport]:
     """Return the reports that a run owes: of the whole to where it was started, and what `deliver_to` says."""
     targets = [run.origin] if run.origin is not None else []
     targets += [ConversationKey(agent, run.owner) for agent in workflow.deliver_to]

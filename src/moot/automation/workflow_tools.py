@@ -10,12 +10,14 @@ import msgspec
 
 from moot.automation.saved_workflows import SavedWorkflow, SavedWorkflows
 from moot.automation.workflow_executor import WorkflowExecutor
+from moot.automation.workflow_library import SaveOrder, WorkflowLibrary
 from moot.automation.workflow_start import WorkflowStart, find_person_key
 from moot.domain.ask import Binding
 from moot.domain.errors import BadRequest, Conflict, MootError, TooLarge
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.ports.workflows import Workflows
 from moot.domain.prompt import Safety, ToolSpec
+from moot.domain.schedule import format_instant
 from moot.domain.senders import WORKFLOW_SENDER, SenderSet
 from moot.domain.text import clean, defuse
 from moot.domain.workflow import WorkflowRun
@@ -42,15 +44,15 @@ def build_workflow_tools(
     *,
     executor: WorkflowExecutor,
     workflows: Workflows,
-    saved: SavedWorkflows,
+    library: WorkflowLibrary,
     off_limits: Callable[[], OffLimits],
 ) -> list[Tool]:
     return [
-        WorkflowRunTool(executor, saved, off_limits),
+        WorkflowRunTool(executor, library.saved, off_limits),
         WorkflowStatusTool(executor),
         WorkflowListTool(workflows),
         WorkflowCancelTool(executor),
-        WorkflowSaveTool(executor, saved),
+        WorkflowSaveTool(library),
     ]
 
 
@@ -285,7 +287,10 @@ class WorkflowSaveTool:
         group=_GROUP,
         deferred=True,
         repeatable=True,
-        description="Save a workflow under a name, so that `moot workflow run NAME` can run it.",
+        description=(
+            "Save a workflow under a name, so that `moot workflow run NAME` can run it. With a key "
+            '`schedule: "0 8 * * MON-FRI"` (or `every 6h`, `at 2027-01-31T08:00:00+01:00`) it also runs by itself.'
+        ),
         parameters={
             "type": "object",
             "properties": {
@@ -297,31 +302,36 @@ class WorkflowSaveTool:
         checks_arguments=True,
     )
 
-    def __init__(self, executor: WorkflowExecutor, saved: SavedWorkflows) -> None:
-        self._executor = executor
-        self._saved = saved
+    def __init__(self, library: WorkflowLibrary) -> None:
+        self._library = library
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"save workflow {arguments.get('name', '')}"
 
     async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
-        self._parse(arguments)
+        await self._library.check(_read_order(arguments, context))
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return str(arguments.get("yaml_content") or "")
 
-    def _parse(self, arguments: dict[str, Any]) -> tuple[str, str]:
-        name, source = _require(arguments, "name"), _require(arguments, "yaml_content", strip=False)
-        name = check_name(name)
-        self._executor.parse(source)
-        return name, source
-
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        name, source = self._parse(arguments)
-        owner = find_person_key(context.asks_in).sender
-        path = await run_in_thread(self._saved.save, owner, name, source, context.taint)
-        message = f"Run it with `moot workflow run {name}`."
-        return _encode({"status": "saved", "name": name, "file_path": str(path), "message": message})
+        order = _read_order(arguments, context)
+        path, job = await self._library.save(order)
+        message = f"Run it with `moot workflow run {order.name}`."
+        if job is not None and job.next_at is not None:
+            message += f" It runs next at {format_instant(job.next_at, job.schedule.zone)} ({job.schedule.zone})."
+        return _encode({"status": "saved", "name": order.name, "file_path": str(path), "message": message})
+
+
+def _read_order(arguments: dict[str, Any], context: RunContext) -> SaveOrder:
+    return SaveOrder(
+        owner=find_person_key(context.asks_in),
+        name=check_name(_require(arguments, "name")),
+        source=_require(arguments, "yaml_content", strip=False),
+        cwd=context.cwd,
+        search_path=context.search_path,
+        taint=context.taint,
+    )
 
 
 def _require(arguments: dict[str, Any], name: str, *, strip: bool = True) -> str:

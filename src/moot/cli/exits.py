@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from moot.client.errors import TimedOut, Unreachable
+from moot.client.errors import TimedOut, Unreachable, WaitingForPerson
 from moot.domain.errors import (
     BadRequest,
     Busy,
@@ -49,6 +49,7 @@ MEANINGS: dict[Exit, str] = {
 _BY_ERROR: tuple[tuple[type[MootError], Exit], ...] = (
     (Unreachable, Exit.UNREACHABLE),
     (TimedOut, Exit.TIMED_OUT),
+    (WaitingForPerson, Exit.WAITING),
     (BadRequest, Exit.USAGE),
     (Unauthorized, Exit.DENIED),
     (Forbidden, Exit.DENIED),

@@ -64,6 +64,11 @@ COMMANDS: dict[str, CommandEntry] = {
     "cron": CommandEntry(
         WORK, "moot.cli.commands.cron:cron", "Scheduled jobs: add, list, show, pause, resume, remove, run, history."
     ),
+    "workflow": CommandEntry(
+        WORK,
+        "moot.cli.commands.workflow:workflow",
+        "Workflows: run, show, list, history, cancel, save, schedule, check.",
+    ),
     "goals": CommandEntry(WORK, "moot.cli.commands.peers:goals", "List what agents can write to."),
     "peers": CommandEntry(
         WORK, "moot.cli.commands.peers:peers", "Messages between agents: list, send, watch, dead, resend, mute."
@@ -138,6 +143,7 @@ ALIASES = {
     "rule": "rules",
     "secret": "secrets",
     "skill": "skills",
+    "workflows": "workflow",
 }
 
 

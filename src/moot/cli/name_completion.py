@@ -55,6 +55,14 @@ complete_cron_jobs = _complete_with(
     lambda: pb.ClientMessage(list_cron_jobs=pb.ListCronJobsMsg()),
     lambda answer: (info.name for info in answer.cron_jobs.jobs),
 )
+complete_workflows = _complete_with(
+    lambda: pb.ClientMessage(list_workflows=pb.ListWorkflowsMsg()),
+    lambda answer: (info.name for info in answer.workflows.workflows),
+)
+complete_workflow_runs = _complete_with(
+    lambda: pb.ClientMessage(list_workflow_runs=pb.ListWorkflowRunsMsg()),
+    lambda answer: (name for info in answer.workflow_runs.runs for name in (info.run_id, info.name)),
+)
 complete_models = _complete_with(
     lambda: pb.ClientMessage(list_models=pb.ListModelsMsg()),
     lambda answer: (info.name for info in answer.model_list.models),

@@ -1,4 +1,4 @@
-"""CronJob: a prompt that an agent is given at the times of a schedule; its firings, and the run of each. Pure.
+"""CronJob: a prompt or a workflow that is started at the times of a schedule; its firings, and the run of each. Pure.
 
 Stored by store/cron_jobs.py, fired by automation/scheduler.py.
 """
@@ -14,6 +14,7 @@ from moot.domain.errors import BadRequest
 from moot.domain.run import Limits, Run, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.schedule import Schedule, ScheduleKind, parse_duration
 from moot.domain.senders import CRON_SENDER
+from moot.domain.workflow import WorkflowRun
 
 LONGEST_NAME = 100
 LONGEST_PROMPT = 32_768
@@ -54,10 +55,12 @@ class SkipReason(StrEnum):
 
     RUNNING = "running"
     MISSED = "missed"
+    # Workflows are turned off, or this one cannot be read any more.
+    REFUSED = "refused"
 
 
 class CronJob(Struct, frozen=True, kw_only=True):
-    """A scheduled prompt. Its owner is the conversation that asked for it and gets its results."""
+    """A scheduled prompt or workflow. Its owner is the conversation that asked for it and gets its results."""
 
     id: str
     owner: ConversationKey
@@ -66,6 +69,8 @@ class CronJob(Struct, frozen=True, kw_only=True):
     agent: str
     prompt: str
     schedule: Schedule
+    # The text of the workflow that is run, instead of a prompt.
+    workflow: str = ""
     conversation_mode: ConversationMode = ConversationMode.ISOLATED
     missed: MissedRule = MissedRule.ONCE
     # Whether results are told in the conversation of the owner.
@@ -108,11 +113,12 @@ class Firing(Struct, frozen=True, kw_only=True):
 
 
 class FiringRecord(Struct, frozen=True, kw_only=True):
-    """A firing with its job and its run, from which its status and result are read."""
+    """A firing with its job and its run or workflow run, from which its status and result are read."""
 
     firing: Firing
     job: CronJob
     run: Run | None = None
+    workflow: WorkflowRun | None = None
 
 
 def check_job_name(name: str) -> str:

@@ -117,6 +117,8 @@ class NewEntity(Struct, frozen=True, kw_only=True):
     type: str = ""
     properties: dict[str, str] = {}
     facts: tuple[NewFact, ...] = ()
+    # Other names of it.
+    aliases: tuple[str, ...] = ()
     # Where it is in the imported text: `line 3`.
     place: str = ""
 
@@ -171,8 +173,11 @@ class Imported(Struct, frozen=True, kw_only=True):
     entities: int
     facts: int
     refusals: tuple[Refusal, ...] = ()
+    # New facts that contradict others.
     conflicts: int = 0
     proposed: tuple[str, ...] = ()
+    # That of the reasons of refusals.
+    taint: frozenset[str] = frozenset()
 
 
 class FactFilter(Struct, frozen=True, kw_only=True):
@@ -251,23 +256,59 @@ def check_properties(properties: dict[str, str]) -> None:
 def find_conflicts(facts: Iterable[Fact]) -> list[Conflict]:
     """Return the conflicts among facts of predicates that allow one object at a time.
 
-    Facts of one subject and predicate conflict if they name different objects and are true at the same time.
+    Facts of one subject and predicate conflict if they name different objects and are true at the same time. Those that
+    are true at other times are a conflict of their own.
     """
-    groups: dict[tuple[str, str], list[Fact]] = {}
+    groups: dict[tuple[str, str], list[tuple[Period, Fact]]] = {}
     for fact in facts:
         if fact.truth is not None:
-            groups.setdefault((fact.subject, fact.predicate), []).append(fact)
+            groups.setdefault((fact.subject, fact.predicate), []).append((fact.truth, fact))
     found = []
     for (subject, predicate), group in groups.items():
-        parties = [fact for fact in group if any(_excludes(fact, other) for other in group)]
-        if parties:
-            parties.sort(key=lambda fact: fact.number)
+        for parties in _split_by_time(_find_parties(group)):
             conflict_id = f"conflict-{parties[0].number}"
             found.append(Conflict(id=conflict_id, subject=subject, predicate=predicate, facts=tuple(parties)))
     return sorted(found, key=lambda conflict: conflict.facts[0].number)
 
 
-def _excludes(one: Fact, other: Fact) -> bool:
+def _find_parties(group: list[tuple[Period, Fact]]) -> list[tuple[Period, Fact]]:
+    """Return the facts that another one excludes, by the start of their truth. Takes n log n: a group can be large."""
+    group.sort(key=lambda each: (each[0].start, each[1].number))
+    # Of what begins earlier: the latest end, and the latest end of any other object.
+    latest, other_latest, latest_object = -inf, -inf, ""
+    # The next fact with another object begins first among those.
+    following = [inf] * len(group)
+    for at in range(len(group) - 2, -1, -1):
+        is_same = group[at][1].object == group[at + 1][1].object
+        following[at] = following[at + 1] if is_same else group[at + 1][0].start
+    parties = []
+    for (truth, fact), next_start in zip(group, following, strict=True):
+        earlier = other_latest if fact.object == latest_object else latest
+        if truth.start < earlier or next_start < truth.end:
+            parties.append((truth, fact))
+        if fact.object == latest_object:
+            latest = max(latest, truth.end)
+        elif truth.end > latest:
+            latest, other_latest, latest_object = truth.end, latest, fact.object
+        else:
+            other_latest = max(other_latest, truth.end)
+    return parties
+
+
+def _split_by_time(parties: Iterable[tuple[Period, Fact]]) -> list[list[Fact]]:
+    """Return the facts in groups between which there is no common time, each in the order they were recorded."""
+    groups: list[list[Fact]] = []
+    end = -inf
+    for truth, fact in parties:
+        if not groups or truth.start >= end:
+            groups.append([])
+        groups[-1].append(fact)
+        end = max(end, truth.end)
+    return [sorted(group, key=lambda fact: fact.number) for group in groups]
+
+
+def excludes(one: Fact, other: Fact) -> bool:
+    """Whether two facts of one subject and an exclusive predicate cannot both be true."""
     if one.object == other.object or one.truth is None or other.truth is None:
         return False
     return one.truth.overlaps(other.truth)

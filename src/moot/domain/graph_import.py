@@ -1,8 +1,9 @@
-"""Reads entities and facts for the knowledge graph from CSV and JSON. Used by tools/ontology and `moot graph`. Pure."""
+"""Reads entities and facts for the knowledge graph from CSV and JSON. Used by tools/graph and `moot graph`. Pure."""
 
 import csv
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from typing import Any
@@ -21,7 +22,7 @@ from moot.domain.graph import (
     check_source,
     normalize_id,
 )
-from moot.domain.ontology import Term, TermKind, TermStatus, check_name, parse_validity
+from moot.domain.ontology import Term, TermKind, TermStatus, check_name, parse_status, parse_validity
 from moot.domain.text import clean
 
 # Rows and characters of what a tool imports at once; a person imports a file in parts of this size.
@@ -32,6 +33,9 @@ MOST_CHARACTERS = 1_000_000
 _ID_FIELDS = ("id", "entity_id", "name")
 _DELIMITERS = (",", ";", "\t")
 _BOM = "\ufeff"
+_LONGEST_HEADER = 100_000
+_LINE_END = re.compile(r"[\r\n]")
+_QUOTED = re.compile(r'"[^"]*"')
 
 Scalar = str | int | float | bool
 
@@ -74,7 +78,7 @@ def parse_csv(data: str, type_name: str) -> Parsed:
     header: list[str] = []
     for place, row in _read_rows(data.removeprefix(_BOM)):
         if isinstance(row, csv.Error):
-            refusals.append(Refusal(place=place, reason=f"not valid CSV: {row}"))
+            refusals.append(Refusal(place=place, reason=_explain(row)))
         elif not header:
             header = _check_header(row)
         else:
@@ -103,9 +107,16 @@ def _read_rows(text: str) -> Iterator[tuple[str, list[str] | csv.Error]]:
                 yield place, row
 
 
+def _explain(error: csv.Error) -> str:
+    if "unexpected end" in str(error):
+        return "a quotation mark that begins in this row is not closed; nothing after it was read"
+    return f"not valid CSV: {error}"
+
+
 def _find_delimiter(text: str) -> str:
-    first = text.lstrip("\r\n").partition("\n")[0]
-    return max(_DELIMITERS, key=first.count)
+    """Return the delimiter that the first row has most often outside quotation marks."""
+    first = next((row for row in _LINE_END.split(text[:_LONGEST_HEADER]) if row.strip()), "")
+    return max(_DELIMITERS, key=_QUOTED.sub("", first).count)
 
 
 def _check_header(row: Sequence[str]) -> list[str]:
@@ -169,7 +180,7 @@ def parse_json(data: str, type_name: str = "", *, source: str = "json") -> Parse
 def parse_jsonl(data: str, type_name: str = "", *, source: str = "json") -> Parsed:
     """Return one entity per line."""
     reader = _JsonReader(type_name, source)
-    for number, line in enumerate(data.removeprefix(_BOM).splitlines(), 1):
+    for number, line in enumerate(data.removeprefix(_BOM).split("\n"), 1):
         if not line.strip():
             continue
         place = f"line {number}"
@@ -215,11 +226,12 @@ class _JsonReader:
             fields = {"name": item} if isinstance(item, str) else _require_object(item)
             name = _text(fields, "name")
             check_name(kind, name)
+            status = _text(fields, "status", "")
             self._declared.append(
                 Term(
                     kind=kind,
                     name=name,
-                    status=TermStatus.PROPOSED,
+                    status=parse_status(status) if status not in ("", TermStatus.PROPOSED) else TermStatus.PROPOSED,
                     is_exclusive=fields.get("exclusive") is True,
                     reason="declared by an import",
                 )
@@ -237,8 +249,11 @@ class _JsonReader:
             facts = tuple(
                 self._make_fact(_require_object(each), entity_id, type_name) for each in _list(fields, "relations")
             )
+            aliases = tuple(dict.fromkeys(_read_alias(each) for each in _list(fields, "aliases")))
             self._entities.append(
-                NewEntity(id=entity_id, type=type_name, properties=properties, facts=facts, place=place)
+                NewEntity(
+                    id=entity_id, type=type_name, properties=properties, facts=facts, aliases=aliases, place=place
+                )
             )
         except MootError as error:
             self.refuse(place, error)
@@ -266,6 +281,10 @@ class _JsonReader:
             source=check_source(_text(fields, "source", "") or self._source),
             valid=parse_validity(_text(fields, "valid_from", ""), _text(fields, "valid_to", "")),
         )
+
+
+def _read_alias(item: Any) -> str:
+    return normalize_id(_text({"alias": item}, "alias"), "alias")
 
 
 def _require_object(item: Any) -> dict[str, Any]:

@@ -71,6 +71,8 @@ class Usage(Struct, frozen=True, kw_only=True):
     # How many of the entities have each property, and how many facts each predicate.
     properties: dict[str, int]
     predicates: dict[str, int]
+    # That of the names in it.
+    taint: frozenset[str] = frozenset()
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -179,25 +181,34 @@ def require_term(terms: Terms, kind: TermKind, name: str) -> Term:
     return found
 
 
+def unknown_error(terms: Terms, kind: TermKind, name: str) -> NotFound:
+    """Return the error for data that uses an unknown type or predicate: the nearest name, and how to add it."""
+    near = suggest_name(name, [term.name for term in terms.values() if term.kind is kind and not term.taint])
+    return NotFound(
+        f"there is no {kind} {name[:NAME_LENGTH]!r}",
+        fix=f"{near}An agent adds one with `propose`, an import with `{kind}s`, a person with `moot graph add {kind}`.",
+    )
+
+
+def check_number(terms: Terms, kind: TermKind, name: str) -> None:
+    count = sum(1 for each, _ in terms if each is kind)
+    if count >= MOST_TERMS:
+        raise BadRequest(f"there are {count} {kind}s already", fix=f"Use one of these instead of {name!r}.")
+
+
 def check_proposal(terms: Terms, kind: TermKind, name: str) -> None:
     """Raise if an unknown name cannot be proposed: it is no name, one too many, or a known one misspelt.
 
     It counts as misspelt if it differs from a known name only in case and separators, or in one letter.
     """
     check_name(kind, name)
-    names = _names(terms, kind)
-    for known in names:
+    for known in (each.name for each in terms.values() if each.kind is kind):
         if _is_typo(name, known):
             raise NotFound(
                 f"there is no {kind} {name!r}",
                 fix=f"Did you mean {known!r}? A person can add it as it is: `moot graph add {kind} {name}`.",
             ).with_taint(terms[kind, known].taint)
-    if len(names) >= MOST_TERMS:
-        raise BadRequest(f"there are {len(names)} {kind}s already", fix=f"Use one of these instead of {name!r}.")
-
-
-def _names(terms: Terms, kind: TermKind) -> list[str]:
-    return [name for each, name in terms if each is kind]
+    check_number(terms, kind, name)
 
 
 def _is_typo(name: str, known: str) -> bool:
@@ -241,12 +252,16 @@ def parse_period(text: str, what: str) -> Period:
 
 def _parse_date(year: str, month: str | None, day: str | None) -> Period:
     start = datetime(int(year), int(month or 1), int(day or 1), tzinfo=UTC)
-    if day:
-        end = start + timedelta(days=1)
-    elif month:
-        end = (start + timedelta(days=32)).replace(day=1)
-    else:
-        end = start.replace(year=start.year + 1)
+    try:
+        if day:
+            end = start + timedelta(days=1)
+        elif month:
+            end = (start + timedelta(days=32)).replace(day=1)
+        else:
+            end = start.replace(year=start.year + 1)
+    except (ValueError, OverflowError):
+        # Many tables write the last day of the calendar for "without an end".
+        return Period(start.timestamp())
     return Period(start.timestamp(), end.timestamp())
 
 
@@ -261,10 +276,11 @@ def parse_validity(since: str, until: str) -> Period | None:
     return Period(start, end)
 
 
-def format_time(at: float) -> str:
-    """Return a time in UTC; "" for none."""
+def format_time(at: float, *, is_exact: bool = False) -> str:
+    """Return a time in UTC, in seconds or exactly; "" for none."""
     try:
-        return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        found = datetime.fromtimestamp(at, UTC).isoformat(timespec="auto" if is_exact else "seconds")
+        return found.replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
         return ""
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import Outcome, Run
+from moot.domain.schedule import ScheduleKind
 from moot.domain.workflow_condition import Condition
 
 DEFAULT_SECONDS = 600.0
@@ -51,7 +52,10 @@ class Workflow(Struct, frozen=True, kw_only=True):
     name: str
     steps: tuple[WorkflowStep, ...]
     description: str = ""
-    schedule: str = ""
+    # When it runs by itself: kind and text of a schedule; None if it does not.
+    schedule: tuple[ScheduleKind, str] | None = None
+    # The time zone of the schedule; empty is that of the computer.
+    zone: str = ""
     # The agents whose conversations with the owner get the report; empty is the conversation that started it.
     deliver_to: tuple[str, ...] = ()
     max_parallel: int = DEFAULT_PARALLEL
@@ -129,6 +133,13 @@ class WorkflowReport(Struct, frozen=True, kw_only=True):
     id: str
     key: ConversationKey
     step: str = ""
+
+
+class WorkflowLaunch(Struct, frozen=True, kw_only=True):
+    """A run of a workflow that is to be stored, with the reports it owes."""
+
+    run: WorkflowRun
+    reports: tuple[WorkflowReport, ...] = ()
 
 
 # Outcomes of a run after which another attempt makes sense and repeats nothing whose outcome is unknown.

@@ -10,6 +10,7 @@ import yaml
 
 from moot.domain.errors import BadRequest
 from moot.domain.near_names import suggest_name
+from moot.domain.schedule import ScheduleKind, find_zone, parse_schedule
 from moot.domain.text import clean
 from moot.domain.workflow import (
     DEFAULT_PARALLEL,
@@ -24,6 +25,8 @@ from moot.domain.workflow_graph import Ancestors, find_cycle
 from moot.domain.workflow_yaml import Unreadable, WorkflowProblem, compose
 
 SUFFIX = ".flow.yaml"
+# The first line of a file that was written from untrusted text. Its runs are tainted until a person removes the line.
+_MARK = "# Written from untrusted text: "
 MAX_STEPS = 2_000
 MAX_PROBLEMS = 50
 _MAX_PROMPT = 100_000
@@ -35,7 +38,7 @@ _MAX_SECONDS = 86_400.0
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6}(?:\.\d{1,3})?)s)?")
-_WORKFLOW_KEYS = ("name", "description", "schedule", "deliver_to", "max_parallel", "steps")
+_WORKFLOW_KEYS = ("name", "description", "schedule", "timezone", "deliver_to", "max_parallel", "steps")
 _STEP_KEYS = ("id", "agent", "prompt", "depends_on", "deliver_to", "timeout", "when", "retry")
 _RETRY_KEYS = ("attempts", "delay")
 # A reference to a field that a step does not have.
@@ -72,6 +75,19 @@ def check_name(name: str) -> str:
             f"{name[:80]!r} cannot be the name of a workflow", fix="Use at most 64 letters a-z, digits, - and _."
         )
     return name
+
+
+def mark_taint(source: str, taint: frozenset[str]) -> str:
+    """Return the text of a workflow with a first line that names the sources of untrusted text in it, if any."""
+    return f"{_MARK}{', '.join(sorted(taint))}\n{source}" if taint else source
+
+
+def read_taint(source: str) -> frozenset[str]:
+    """Return the sources of untrusted text that the first line of a workflow names."""
+    first, _, _ = source.partition("\n")
+    if not first.startswith(_MARK):
+        return frozenset()
+    return frozenset(name.strip() for name in first.removeprefix(_MARK).split(",") if name.strip())
 
 
 def parse_duration(text: str) -> float | None:
@@ -193,11 +209,33 @@ class _Reader:
         return Workflow(
             name=name,
             description=top.text("description").strip(),
-            schedule=top.text("schedule").strip(),
+            schedule=self._read_schedule(top),
+            zone=top.text("timezone").strip(),
             deliver_to=self._read_agents(top, "deliver_to"),
             max_parallel=top.whole("max_parallel", DEFAULT_PARALLEL, _MAX_PARALLEL),
             steps=tuple(self._sort(steps)) if not self.problems else (),
         )
+
+    def _read_schedule(self, top: _Table) -> tuple[ScheduleKind, str] | None:
+        """Return kind and text of the schedule, which is checked: `0 8 * * *`, `every 6h` or `at 2027-01-31T08:00`."""
+        zone, text = top.text("timezone").strip(), top.text("schedule").strip()
+        if zone and not text:
+            self.report(top.at("timezone"), "`timezone` is that of `schedule`, which is missing")
+        if not text:
+            return None
+        first, _, rest = text.partition(" ")
+        kind, when = (ScheduleKind(first), rest.strip()) if first in ("every", "at") else (ScheduleKind.CRON, text)
+        try:
+            find_zone(zone or "UTC")
+        except BadRequest as error:
+            self.report(top.at("timezone"), error.sentence)
+            return None
+        try:
+            # Whether a single time is in the past depends on when the workflow is scheduled.
+            parse_schedule(kind, when, zone or "UTC", now=0.0)
+        except BadRequest as error:
+            self.report(top.at("schedule"), error.sentence)
+        return kind, when
 
     def _read_steps(self, top: _Table) -> list[WorkflowStep]:
         node = top.get("steps")

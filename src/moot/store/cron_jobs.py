@@ -19,12 +19,13 @@ from moot.domain.cron_job import (
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.run import Run
 from moot.domain.schedule import Schedule, ScheduleKind
-from moot.store import conversations, found_runs, rows, runs
+from moot.domain.workflow import WorkflowLaunch
+from moot.store import conversations, found_runs, rows, runs, workflow_rows
 from moot.store.sqlite import SqliteStore
 
 _COLUMNS = (
-    "id, agent, sender, name, runs_as, prompt, schedule_kind, schedule, zone, conversation_mode, missed, delivers,"
-    " timeout, cwd, search_path, taint, created_at, updated_at, paused, next_at"
+    "id, agent, sender, name, runs_as, prompt, workflow, schedule_kind, schedule, zone, conversation_mode, missed,"
+    " delivers, timeout, cwd, search_path, taint, created_at, updated_at, paused, next_at"
 )
 _CHANGED = ", ".join(
     f"{name} = excluded.{name}" for name in _COLUMNS.split(", ") if name not in {"id", "agent", "sender", "created_at"}
@@ -34,6 +35,11 @@ _SELECT_FIRINGS = (
     "SELECT job_id, due_at, fired_at, run_id, skipped, manual FROM cron_firings JOIN cron_jobs ON cron_jobs.id = job_id"
 )
 _IS_DUE = "next_at IS NOT NULL AND paused = 0"
+# Whether the run or workflow run of a firing has not ended.
+_IS_LIVE = (
+    "(EXISTS (SELECT 1 FROM runs WHERE runs.id = cron_firings.run_id AND runs.status <> 'ended')"
+    " OR EXISTS (SELECT 1 FROM workflows WHERE workflows.id = cron_firings.run_id AND workflows.ended_at = 0))"
+)
 
 
 class SqliteCron:
@@ -69,8 +75,10 @@ class SqliteCron:
         due = f"{_SELECT} WHERE {_IS_DUE} AND next_at <= ? ORDER BY next_at, id LIMIT ?"
         return await self._store.read(lambda db: [_job(row) for row in db.execute(due, (now, limit))])
 
-    async def fire(self, job: CronJob, firing: Firing, run: Run | None, *, next_at: float | None) -> Firing | None:
-        return await self._store.write(lambda db: _fire(db, job, firing, run, next_at, self._store.node), "fire")
+    async def fire(
+        self, job: CronJob, firing: Firing, work: Run | WorkflowLaunch | None, *, next_at: float | None
+    ) -> Firing | None:
+        return await self._store.write(lambda db: _fire(db, job, firing, work, next_at, self._store.node), "fire")
 
     async def list_last_firings(self, *, agent: str = "", sender: str = "") -> list[FiringRecord]:
         return await self._store.read(lambda db: _list_last_firings(db, agent, sender))
@@ -93,7 +101,7 @@ def _save(db: apsw.Connection, job: CronJob, node: int) -> tuple[CronJob, bool]:
     else:
         job = replace(job, id=known.id, created_at=known.created_at)
     db.execute(
-        f"INSERT INTO cron_jobs ({_COLUMNS}) VALUES ({', '.join('?' * 20)})"
+        f"INSERT INTO cron_jobs ({_COLUMNS}) VALUES ({', '.join('?' * 21)})"
         f" ON CONFLICT (agent, sender, name) DO UPDATE SET {_CHANGED}",
         (
             job.id,
@@ -101,6 +109,7 @@ def _save(db: apsw.Connection, job: CronJob, node: int) -> tuple[CronJob, bool]:
             job.name,
             job.agent,
             job.prompt,
+            job.workflow,
             job.schedule.kind,
             job.schedule.text,
             job.schedule.zone,
@@ -150,7 +159,12 @@ def _remove(db: apsw.Connection, job_id: str) -> bool:
 
 
 def _fire(
-    db: apsw.Connection, job: CronJob, firing: Firing, run: Run | None, next_at: float | None, node: int
+    db: apsw.Connection,
+    job: CronJob,
+    firing: Firing,
+    work: Run | WorkflowLaunch | None,
+    next_at: float | None,
+    node: int,
 ) -> Firing | None:
     current = _get(db, job.id)
     if not firing.is_manual and (current != job or job.is_paused or job.next_at != firing.due_at):
@@ -160,12 +174,14 @@ def _fire(
         or db.execute("SELECT 1 FROM cron_firings WHERE job_id = ? AND due_at = ?", (job.id, firing.due_at)).get
     ):
         return None
-    if run is not None and _has_live_run(db, job.id):
+    if work is not None and _has_live_run(db, job.id):
         if firing.is_manual:
             raise Conflict(f"a run of {job.name} has not ended", fix="Wait for it, or stop it.")
-        firing, run = replace(firing, skipped=SkipReason.RUNNING), None
-    if run is not None:
-        firing = replace(firing, run_id=runs.spawn(db, run, node).id)
+        firing, work = replace(firing, skipped=SkipReason.RUNNING), None
+    if isinstance(work, WorkflowLaunch):
+        firing = replace(firing, run_id=workflow_rows.create(db, work.run, work.reports, node).id)
+    elif work is not None:
+        firing = replace(firing, run_id=runs.spawn(db, work, node).id)
     db.execute(
         "INSERT INTO cron_firings (job_id, due_at, fired_at, run_id, skipped, manual) VALUES (?, ?, ?, ?, ?, ?)",
         (job.id, firing.due_at, firing.fired_at, firing.run_id, firing.skipped or "", int(firing.is_manual)),
@@ -177,10 +193,7 @@ def _fire(
 
 
 def _has_live_run(db: apsw.Connection, job_id: str) -> bool:
-    live = (
-        "SELECT 1 FROM cron_firings JOIN runs ON runs.id = run_id"
-        " WHERE job_id = ? AND run_id <> '' AND runs.status <> 'ended' LIMIT 1"
-    )
+    live = f"SELECT 1 FROM cron_firings WHERE job_id = ? AND run_id <> '' AND {_IS_LIVE} LIMIT 1"
     return db.execute(live, (job_id,)).get is not None
 
 
@@ -189,7 +202,7 @@ def _prune(db: apsw.Connection, job_id: str) -> None:
     db.execute(
         "DELETE FROM cron_firings WHERE job_id = ?1 AND due_at <="
         " (SELECT due_at FROM cron_firings WHERE job_id = ?1 ORDER BY due_at DESC LIMIT 1 OFFSET ?2)"
-        " AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = cron_firings.run_id AND runs.status <> 'ended')",
+        f" AND NOT {_IS_LIVE}",
         (job_id, MOST_FIRINGS),
     )
 
@@ -217,8 +230,9 @@ def _read_records(db: apsw.Connection, found: Sequence[rows.Row]) -> list[Firing
     for row in found:
         firing, job = _firing(row), _get(db, str(row[0]))
         assert job is not None, "a firing has a job"
-        run = found_runs.get(db, firing.run_id) if firing.run_id else None
-        records.append(FiringRecord(firing=firing, job=job, run=run))
+        run = found_runs.get(db, firing.run_id) if firing.run_id and not job.workflow else None
+        workflow = workflow_rows.get(db, firing.run_id) if firing.run_id and run is None else None
+        records.append(FiringRecord(firing=firing, job=job, run=run, workflow=workflow))
     return records
 
 
@@ -241,16 +255,17 @@ def _job(row: rows.Row) -> CronJob:
         name=row[3],
         agent=row[4],
         prompt=row[5],
-        schedule=Schedule(kind=ScheduleKind(row[6]), text=row[7], zone=row[8]),
-        conversation_mode=ConversationMode(row[9]),
-        missed=MissedRule(row[10]),
-        delivers=bool(row[11]),
-        timeout=row[12],
-        cwd=row[13],
-        search_path=row[14],
-        taint=rows.decode_taint(row[15]),
-        created_at=row[16],
-        updated_at=row[17],
-        is_paused=bool(row[18]),
-        next_at=row[19],
+        workflow=row[6],
+        schedule=Schedule(kind=ScheduleKind(row[7]), text=row[8], zone=row[9]),
+        conversation_mode=ConversationMode(row[10]),
+        missed=MissedRule(row[11]),
+        delivers=bool(row[12]),
+        timeout=row[13],
+        cwd=row[14],
+        search_path=row[15],
+        taint=rows.decode_taint(row[16]),
+        created_at=row[17],
+        updated_at=row[18],
+        is_paused=bool(row[19]),
+        next_at=row[20],
     )

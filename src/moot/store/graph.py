@@ -29,6 +29,8 @@ _FACT = (
     " JOIN graph_entities AS s ON s.number = f.subject JOIN graph_entities AS sr ON sr.number = s.root"
     " JOIN graph_entities AS o ON o.number = f.object JOIN graph_entities AS orr ON orr.number = o.root"
 )
+_ROOTS_OF_TYPE = "(SELECT root FROM graph_entities WHERE owner = ? AND type = ?)"
+_OF_TYPE = f"IN (SELECT number FROM graph_entities WHERE root IN {_ROOTS_OF_TYPE})"
 _SIMILAR = 500
 
 
@@ -134,13 +136,12 @@ class SqlGraphRows:
         found = self._db.execute(f"SELECT {_ENTITY} FROM graph_entities WHERE root = ? ORDER BY number", (root,))
         return [_entity(row) for row in found]
 
-    def list_similar_ids(self, entity_id: str) -> list[str]:
+    def list_similar(self, entity_id: str) -> list[EntityRow]:
         found = self._db.execute(
-            "SELECT id FROM graph_entities WHERE owner = ?1 AND taint = ''"
-            f" AND {dialect.begins_with('id', '?2')} LIMIT ?3",
+            f"SELECT {_ENTITY} FROM graph_entities WHERE owner = ?1 AND {dialect.begins_with('id', '?2')} LIMIT ?3",
             (self._owner, entity_id[:1], _SIMILAR),
         )
-        return [found_id for (found_id,) in found]
+        return [_entity(row) for row in found]
 
     def list_roots(self, type_name: str, filters: Sequence[PropertyFilter], after: int, limit: int) -> list[EntityRow]:
         conditions = "owner = ? AND root = number AND number > ?"
@@ -191,6 +192,15 @@ class SqlGraphRows:
             self._facts = int(self._db.execute("SELECT count(*) FROM graph_facts WHERE owner = ?", (self._owner,)).get)
         return self._facts
 
+    def count_about(self, root: int) -> int:
+        among = "IN (SELECT number FROM graph_entities WHERE root = ?1)"
+        found = self._db.execute(
+            f"SELECT count(*) FROM (SELECT number FROM graph_facts WHERE subject {among} UNION"
+            f" SELECT number FROM graph_facts WHERE object {among})",
+            (root,),
+        )
+        return int(found.get)
+
     def add_fact(self, new: NewFact, valid: Period, subject: EntityRow, target: EntityRow, statement: Statement) -> int:
         self._db.execute(
             "INSERT INTO graph_facts (owner, subject, predicate, object, confidence, source, valid_from, valid_to,"
@@ -228,8 +238,10 @@ class SqlGraphRows:
         return _fact(rows.one(self._db.execute(f"{_FACT} WHERE f.number = ?", (number,))))
 
     def list_facts(self, wanted: FactFilter, hidden: frozenset[str]) -> list[Fact]:
-        conditions = "f.owner = ? AND f.number > ?"
-        values: list[Any] = [self._owner, wanted.after]
+        # An entity belongs to the owner. With the owner as a condition beside it, all facts of the owner would be read.
+        is_about = bool(wanted.subject or wanted.object)
+        conditions = "f.number > ?" if is_about else "f.number > ? AND f.owner = ?"
+        values: list[Any] = [wanted.after] if is_about else [wanted.after, self._owner]
         for column, entity_id in (("f.subject", wanted.subject), ("f.object", wanted.object)):
             if entity_id:
                 entity = self.find_entity(entity_id)
@@ -273,14 +285,20 @@ class SqlGraphRows:
 
     # ---- counts, and the end ----
 
-    def measure_type(self, name: str) -> tuple[int, int, dict[str, int], dict[str, int]]:
-        roots = "(SELECT root FROM graph_entities WHERE owner = ? AND type = ?)"
-        among = f"IN (SELECT number FROM graph_entities WHERE root IN {roots})"
+    def measure_type(self, name: str) -> tuple[int, dict[str, int], dict[str, int]]:
         key = (self._owner, name)
-        entities = self._db.execute(f"SELECT count(DISTINCT root) FROM {roots}", key).get
-        properties = self._count_by("name", f"graph_properties WHERE entity {among}", key)
-        predicates = self._count_by("predicate", f"graph_facts WHERE subject {among}", key)
-        return int(entities), sum(predicates.values()), properties, predicates
+        entities = self._db.execute(f"SELECT count(DISTINCT root) FROM {_ROOTS_OF_TYPE}", key).get
+        properties = self._count_by("name", f"graph_properties WHERE entity {_OF_TYPE}", key)
+        predicates = self._count_by("predicate", f"graph_facts WHERE subject {_OF_TYPE}", key)
+        return int(entities), properties, predicates
+
+    def find_type_taint(self, name: str) -> frozenset[str]:
+        found = self._db.execute(
+            f"SELECT DISTINCT taint || ',' || merge_taint FROM graph_entities WHERE number {_OF_TYPE}"
+            f" UNION SELECT DISTINCT taint FROM graph_properties WHERE entity {_OF_TYPE}",
+            (self._owner, name) * 2,
+        )
+        return frozenset().union(*(rows.decode_taint(taint) for (taint,) in found))
 
     def _count_by(self, column: str, source: str, values: tuple[str, ...]) -> dict[str, int]:
         found = self._db.execute(f"SELECT {column}, count(*) FROM {source} GROUP BY {column} ORDER BY {column}", values)

@@ -20,8 +20,8 @@ from moot.domain.graph import (
 )
 from moot.domain.ontology import Health, Term, TermKind, TermStatus, Usage
 from moot.domain.ports.graph import PropertyFilter
+from moot.store import graph_import, graph_terms
 from moot.store import graph_rules as rules
-from moot.store import graph_terms
 from moot.store.graph_rows import GraphRows
 
 T = TypeVar("T")
@@ -38,8 +38,8 @@ class GraphOperations(ABC):
 
     # ---- facts ----
 
-    async def assert_fact(self, owner: str, new: NewFact, statement: Statement) -> Asserted:
-        return await self._write(owner, lambda rows: rules.assert_fact(rows, new, statement))
+    async def assert_fact(self, owner: str, new: NewFact, statement: Statement, *, proposes: bool = False) -> Asserted:
+        return await self._write(owner, lambda rows: rules.assert_fact(rows, new, statement, proposes=proposes))
 
     async def retract(
         self, owner: str, triple: tuple[str, str, str], reason: str, statement: Statement, *, is_wrong: bool = False
@@ -82,7 +82,7 @@ class GraphOperations(ABC):
     async def import_entities(
         self, owner: str, entities: Sequence[NewEntity], declared: Sequence[Term], statement: Statement
     ) -> Imported:
-        return await self._write(owner, lambda rows: rules.import_entities(rows, entities, declared, statement))
+        return await self._write(owner, lambda rows: graph_import.import_entities(rows, entities, declared, statement))
 
     # ---- types and predicates ----
 

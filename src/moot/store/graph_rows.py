@@ -40,8 +40,8 @@ class GraphRows(Protocol):
         """Return the entities with this root, in the order they were made."""
         ...
 
-    def list_similar_ids(self, entity_id: str) -> list[str]:
-        """Return some ids that begin like this one and come from nobody untrusted."""
+    def list_similar(self, entity_id: str) -> list[EntityRow]:
+        """Return some entities whose ids begin like this one."""
         ...
 
     def list_roots(
@@ -53,6 +53,10 @@ class GraphRows(Protocol):
 
     def put_property(self, number: int, name: str, value: str, taint: frozenset[str]) -> None: ...
     def count_facts(self) -> int: ...
+    def count_about(self, root: int) -> int:
+        """Return how many facts an entity is the subject or the object of."""
+        ...
+
     def add_fact(
         self, new: NewFact, valid: Period, subject: EntityRow, target: EntityRow, statement: Statement
     ) -> int: ...
@@ -68,8 +72,12 @@ class GraphRows(Protocol):
         """Return facts of these predicates; at least those that are not wrong and whose subject has several objects."""
         ...
 
-    def measure_type(self, name: str) -> tuple[int, int, dict[str, int], dict[str, int]]:
-        """Return the entities and facts of a type, and how often its properties and predicates are used."""
+    def measure_type(self, name: str) -> tuple[int, dict[str, int], dict[str, int]]:
+        """Return how many entities have a type, and how often its properties and predicates are used."""
+        ...
+
+    def find_type_taint(self, name: str) -> frozenset[str]:
+        """Return the taint of the entities of a type and of their properties."""
         ...
 
     def measure(self) -> tuple[int, int, int, int]:

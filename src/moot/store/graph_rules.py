@@ -5,31 +5,27 @@ from math import inf
 
 from msgspec.structs import replace
 
-from moot.domain.errors import BadRequest, Conflict, MootError, NotFound
+from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.graph import (
     MOST_FACTS,
     Asserted,
     Entity,
     Fact,
     FactFilter,
-    Imported,
     Merged,
-    NewEntity,
     NewFact,
     Period,
-    Refusal,
     Statement,
     Walk,
     Walked,
-    check_properties,
+    excludes,
     find_conflicts,
     walk_graph,
 )
 from moot.domain.graph import Conflict as FactConflict
-from moot.domain.near_names import suggest_name
+from moot.domain.near_names import find_near, suggest_name
 from moot.domain.ontology import (
     Health,
-    Term,
     TermKind,
     TermStatus,
     Usage,
@@ -39,7 +35,7 @@ from moot.domain.ontology import (
     require_term,
 )
 from moot.store.graph_rows import EntityRow, GraphRows
-from moot.store.graph_terms import check_term, use_term
+from moot.store.graph_terms import use_term
 
 MOST_ALIASES = 1_000
 _EVERYTHING = 1_000_000_000
@@ -48,15 +44,26 @@ _EVERYTHING = 1_000_000_000
 # ---- facts ----------------------------------------------------------------------------------------
 
 
-def assert_fact(rows: GraphRows, new: NewFact, statement: Statement) -> Asserted:
+def assert_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: bool) -> Asserted:
+    asserted = add_fact(rows, new, statement, proposes=proposes)
+    if not asserted.is_new:
+        return asserted
+    found = conflicts_about(rows, asserted.fact.subject, asserted.fact.predicate)
+    conflict = next((each for each in found if asserted.fact in each.facts), None)
+    return replace(asserted, conflict=conflict)
+
+
+def add_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: bool) -> Asserted:
+    """Store a fact unless it is known, without a look at what it contradicts."""
     proposed = [
-        *use_term(rows, TermKind.PREDICATE, new.predicate, statement),
+        *use_term(rows, TermKind.PREDICATE, new.predicate, statement, proposes=proposes),
         *(use_term(rows, TermKind.TYPE, new.subject_type, statement) if new.subject_type else ()),
         *(use_term(rows, TermKind.TYPE, new.object_type, statement) if new.object_type else ()),
     ]
-    subject = _use_entity(rows, new.subject, new.subject_type, statement)
-    target = _use_entity(rows, new.object, new.object_type, statement)
-    valid = new.valid or Period(statement.now, inf)
+    subject = use_entity(rows, new.subject, new.subject_type, statement)
+    target = use_entity(rows, new.object, new.object_type, statement)
+    # In microseconds, as times are written: what is exported and imported again is then known.
+    valid = new.valid or Period(round(statement.now, 6), inf)
     known = _find_same(rows, subject, new.predicate, target, valid)
     if known is not None:
         confirmed = (max(known.confidence, new.confidence), known.taint & statement.taint)
@@ -65,10 +72,7 @@ def assert_fact(rows: GraphRows, new: NewFact, statement: Statement) -> Asserted
     if rows.count_facts() >= MOST_FACTS:
         raise BadRequest(f"the graph has {MOST_FACTS} facts already", fix="Export it and clear it.")
     number = rows.add_fact(new, valid, subject, target, statement)
-    fact = rows.get_fact(number)
-    found = _conflicts_about(rows, fact.subject, fact.predicate)
-    conflict = next((each for each in found if fact in each.facts), None)
-    return Asserted(fact=fact, is_new=True, conflict=conflict, proposed=tuple(proposed))
+    return Asserted(fact=rows.get_fact(number), is_new=True, proposed=tuple(proposed))
 
 
 def _find_same(rows: GraphRows, subject: EntityRow, predicate: str, target: EntityRow, valid: Period) -> Fact | None:
@@ -83,7 +87,7 @@ def _find_same(rows: GraphRows, subject: EntityRow, predicate: str, target: Enti
     return None
 
 
-def _conflicts_about(rows: GraphRows, subject: str, predicate: str = "") -> list[FactConflict]:
+def conflicts_about(rows: GraphRows, subject: str, predicate: str = "") -> list[FactConflict]:
     exclusive = list_exclusive(rows.load_terms())
     if predicate and predicate not in exclusive:
         return []
@@ -123,16 +127,22 @@ def _join_taint(facts: Sequence[Fact]) -> frozenset[str]:
 
 
 def replace_fact(rows: GraphRows, new: NewFact, reason: str, statement: Statement) -> Asserted:
-    asserted = assert_fact(rows, new, statement)
+    asserted = add_fact(rows, new, statement, proposes=False)
     wanted = FactFilter(subject=asserted.fact.subject, predicate=new.predicate, limit=_EVERYTHING)
     for fact in rows.list_facts(wanted, frozenset()):
         if fact.object != asserted.fact.object and not fact.is_retracted:
             rows.retract_fact(fact, statement, reason, is_wrong=False)
-    return replace(asserted, conflict=None)
+    return asserted
 
 
 def list_facts(rows: GraphRows, wanted: FactFilter) -> list[Fact]:
-    return rows.list_facts(wanted, frozenset() if wanted.includes_hidden else list_hidden(rows.load_terms()))
+    terms = rows.load_terms()
+    if wanted.predicate:
+        require_term(terms, TermKind.PREDICATE, wanted.predicate)
+    for name in (wanted.subject_type, wanted.object_type):
+        if name:
+            require_term(terms, TermKind.TYPE, name)
+    return rows.list_facts(wanted, frozenset() if wanted.includes_hidden else list_hidden(terms))
 
 
 def walk(rows: GraphRows, wanted: Walk) -> Walked:
@@ -164,11 +174,13 @@ def resolve(rows: GraphRows, conflict_id: str, winner: str, reason: str, stateme
         raise NotFound(f"there is no open conflict {conflict_id!r}", fix=f"{near}List them: ontology_list_conflicts.")
     found = rows.find_entity(winner)
     canonical = rows.get_entity(found.root).id if found else winner
-    losers = [fact for fact in conflict.facts if fact.object != canonical]
-    if len(losers) == len(conflict.facts):
+    winners = [fact for fact in conflict.facts if fact.object == canonical]
+    if not winners:
         objects = sorted({fact.object for fact in conflict.facts})
         error = BadRequest(f"{winner!r} is not part of {conflict_id}", fix=f"Choose one of: {', '.join(objects)}.")
         raise error.with_taint(_join_taint(conflict.facts))
+    # Of a chain of facts the first and the last need not exclude each other.
+    losers = [fact for fact in conflict.facts if any(excludes(fact, winner) for winner in winners)]
     for fact in losers:
         rows.retract_fact(fact, statement, reason, is_wrong=True)
     return [rows.get_fact(fact.number) for fact in losers]
@@ -180,8 +192,10 @@ def resolve(rows: GraphRows, conflict_id: str, winner: str, reason: str, stateme
 def require_entity(rows: GraphRows, entity_id: str) -> EntityRow:
     found = rows.find_entity(entity_id)
     if found is None:
-        near = suggest_name(entity_id, rows.list_similar_ids(entity_id))
-        raise NotFound(f"there is no entity {entity_id!r}", fix=near or "Search with ontology_query_entities.")
+        similar = {row.id: row.taint for row in rows.list_similar(entity_id)}
+        (near,) = find_near(entity_id, similar) or [""]
+        fix = f"Did you mean {near!r}?" if near else "Search with ontology_query_entities or `moot graph facts`."
+        raise NotFound(f"there is no entity {entity_id!r}", fix=fix).with_taint(similar.get(near, frozenset()))
     return found
 
 
@@ -193,7 +207,7 @@ def read_entity(rows: GraphRows, row: EntityRow) -> Entity:
     taints = [each.taint | each.merge_taint for each in group] + [taint for _, taint in properties.values()]
     return Entity(
         id=root.id,
-        type=_type_of(group),
+        type=type_of(group),
         properties={name: value for name, (value, _) in properties.items()},
         aliases=tuple(each.id for each in group if each.number != root.number),
         taint=frozenset().union(*taints),
@@ -202,7 +216,7 @@ def read_entity(rows: GraphRows, row: EntityRow) -> Entity:
     )
 
 
-def _type_of(group: Sequence[EntityRow]) -> str:
+def type_of(group: Sequence[EntityRow]) -> str:
     return next((each.type for each in group if each.type), "")
 
 
@@ -216,14 +230,14 @@ def list_entities(
     return [read_entity(rows, row) for row in rows.list_roots(type_name, filters, after, limit)]
 
 
-def _use_entity(rows: GraphRows, entity_id: str, type_name: str, statement: Statement) -> EntityRow:
+def use_entity(rows: GraphRows, entity_id: str, type_name: str, statement: Statement) -> EntityRow:
     """Return the entity; make it if there is none, and give it the type if it has none."""
     row = rows.find_entity(entity_id)
     if row is None:
         return rows.add_entity(entity_id, type_name, statement)
     if not type_name or row.type == type_name:
         return row
-    known = row.type or _type_of(rows.list_group(row.root))
+    known = row.type or type_of(rows.list_group(row.root))
     if known and known != type_name:
         raise Conflict(
             f"{entity_id!r} is a {known}, not a {type_name}", fix="Leave the type out, or name another entity."
@@ -243,18 +257,18 @@ def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statemen
         error = Conflict(f"{duplicate!r} is merged into {into.id!r}", fix=f"Merge {into.id!r}, or undo that first.")
         raise error.with_taint(into.taint)
     group, others = rows.list_group(row.number), rows.list_group(target.number)
-    one, other = _type_of(others), _type_of(group)
+    one, other = type_of(others), type_of(group)
     if one and other and one != other:
         raise Conflict(f"{canonical!r} is a {one} and {duplicate!r} a {other}", fix="Merge entities of one type.")
     if len(group) + len(others) > MOST_ALIASES:
         raise BadRequest(f"{canonical!r} would have too many aliases", fix=f"At most {MOST_ALIASES} are kept.")
-    moved = _count_facts_of(rows, row.id)
-    before = {each.id for name in (target.id, row.id) for each in _conflicts_about(rows, name)}
+    moved = rows.count_about(row.number)
+    before = {each.id for name in (target.id, row.id) for each in conflicts_about(rows, name)}
     for each in group:
         rows.put_entity(replace(each, root=target.number))
     merged = replace(row, root=target.number, parent=target.number, merge_reason=reason, merge_taint=statement.taint)
     rows.put_entity(merged)
-    made = tuple(each for each in _conflicts_about(rows, target.id) if each.id not in before)
+    made = tuple(each for each in conflicts_about(rows, target.id) if each.id not in before)
     aliases = tuple(each.id for each in group)
     return Merged(canonical=target.id, duplicate=row.id, facts=moved, aliases=aliases, conflicts=made)
 
@@ -279,74 +293,25 @@ def unmerge(rows: GraphRows, alias: str) -> Merged:
             rows.put_entity(replace(each, root=row.number))
     rows.put_entity(replace(row, root=row.number, parent=0, merge_reason="", merge_taint=frozenset()))
     aliases = tuple(each.id for each in group if each.number in freed)
-    return Merged(canonical=into.id, duplicate=row.id, facts=_count_facts_of(rows, row.id), aliases=aliases)
-
-
-def _count_facts_of(rows: GraphRows, entity_id: str) -> int:
-    everything = [
-        *rows.list_facts(FactFilter(subject=entity_id, includes_hidden=True, limit=_EVERYTHING), frozenset()),
-        *rows.list_facts(FactFilter(object=entity_id, includes_hidden=True, limit=_EVERYTHING), frozenset()),
-    ]
-    return len({fact.number for fact in everything})
-
-
-def import_entities(
-    rows: GraphRows, entities: Sequence[NewEntity], declared: Sequence[Term], statement: Statement
-) -> Imported:
-    refusals: list[Refusal] = []
-    proposed: list[str] = []
-    done = facts = conflicts = 0
-    for term in declared:
-        if (term.kind, term.name) not in rows.load_terms():
-            rows.add_term(replace(term, changed_at=statement.now, taint=statement.taint))
-            proposed.append(f"{term.kind} {term.name}")
-    for entity in entities:
-        try:
-            # Everything that can refuse an entity is checked before anything of it is written.
-            _check_import(rows, entity)
-        except MootError as error:
-            refusals.append(Refusal(place=entity.place or entity.id, reason=error.sentence))
-            continue
-        proposed += use_term(rows, TermKind.TYPE, entity.type, statement) if entity.type else ()
-        row = _use_entity(rows, entity.id, entity.type, statement)
-        for name, value in entity.properties.items():
-            rows.put_property(row.number, name, value, statement.taint)
-        for new in entity.facts:
-            asserted = assert_fact(rows, new, statement)
-            facts += asserted.is_new
-            conflicts += asserted.conflict is not None
-            proposed += asserted.proposed
-        done += 1
-    return Imported(entities=done, facts=facts, refusals=tuple(refusals), conflicts=conflicts, proposed=tuple(proposed))
-
-
-def _check_import(rows: GraphRows, entity: NewEntity) -> None:
-    check_properties(entity.properties)
-    types: dict[str, str] = {}
-    uses = [(entity.id, entity.type)]
-    for new in entity.facts:
-        check_term(rows, TermKind.PREDICATE, new.predicate)
-        uses += [(new.subject, new.subject_type), (new.object, new.object_type)]
-    for entity_id, type_name in uses:
-        if not type_name:
-            continue
-        check_term(rows, TermKind.TYPE, type_name)
-        row = rows.find_entity(entity_id)
-        known = types.get(entity_id) or ((row.type or _type_of(rows.list_group(row.root))) if row else "")
-        if known and known != type_name:
-            raise Conflict(f"{entity_id!r} is a {known}, not a {type_name}", fix="Give it that type, or another id.")
-        types[entity_id] = type_name
-    if rows.count_facts() + len(entity.facts) > MOST_FACTS:
-        raise BadRequest(f"the graph has {MOST_FACTS} facts already", fix="Export it and clear it.")
+    return Merged(canonical=into.id, duplicate=row.id, facts=rows.count_about(row.number), aliases=aliases)
 
 
 # ---- counts --------------------------------------------------------------------------------------
 
 
 def measure_type(rows: GraphRows, name: str) -> Usage:
-    require_term(rows.load_terms(), TermKind.TYPE, name)
-    entities, facts, properties, predicates = rows.measure_type(name)
-    return Usage(entities=entities, facts=facts, properties=properties, predicates=predicates)
+    terms = rows.load_terms()
+    term = require_term(terms, TermKind.TYPE, name)
+    entities, properties, predicates = rows.measure_type(name)
+    # The names of properties and predicates may come from untrusted text.
+    named = (terms[TermKind.PREDICATE, each].taint for each in predicates)
+    return Usage(
+        entities=entities,
+        facts=sum(predicates.values()),
+        properties=properties,
+        predicates=predicates,
+        taint=term.taint.union(rows.find_type_taint(name), *named),
+    )
 
 
 def measure(rows: GraphRows) -> Health:

@@ -13,23 +13,27 @@ from moot.domain.ontology import (
     check_proposal,
     check_transition,
     require_term,
+    unknown_error,
 )
 from moot.store.graph_rows import GraphRows
 
 
-def check_term(rows: GraphRows, kind: TermKind, name: str) -> Term | None:
+def check_term(rows: GraphRows, kind: TermKind, name: str, *, proposes: bool) -> Term | None:
+    """Return a type or predicate that data may use; None if it is unknown and whoever `proposes` may add it."""
     terms = rows.load_terms()
     known = terms.get((kind, name))
-    if known is None:
+    if known is not None:
+        check_open(known)
+    elif proposes:
         check_proposal(terms, kind, name)
     else:
-        check_open(known)
+        raise unknown_error(terms, kind, name)
     return known
 
 
-def use_term(rows: GraphRows, kind: TermKind, name: str, statement: Statement) -> list[str]:
+def use_term(rows: GraphRows, kind: TermKind, name: str, statement: Statement, *, proposes: bool = True) -> list[str]:
     """Check that data may use a type or predicate; propose it if it is unknown. Return what was proposed."""
-    if check_term(rows, kind, name) is not None:
+    if check_term(rows, kind, name, proposes=proposes) is not None:
         return []
     reason = "used for the first time"
     status = TermStatus.PROPOSED

@@ -23,6 +23,8 @@ _PATH = 16 * 1024
 _CONTENT = 15 * 1024 * 1024
 _SECRET = 1024 * 1024
 _PROMPT = 64 * 1024
+# A workflow file may have 1 MiB; a text that is a little longer gets the error that says so.
+_WORKFLOW = 1024 * 1024 + 64 * 1024
 _LIST = 256
 
 # Characters in each text, by name of the field, or of message and field where it differs.
@@ -45,6 +47,7 @@ TEXT_BOUNDS: dict[str, int] = {
     "deliver_to": _NAME,
     "description": _PATH,
     "digests": _NAME,
+    "file": _PATH,
     "forget": _NAME,
     "goal_id": _NAME,
     "guest": _NAME,
@@ -71,14 +74,17 @@ TEXT_BOUNDS: dict[str, int] = {
     "provider": _NAME,
     "query": _PATH,
     "reason": _PATH,
+    "report_to": _NAME,
     "run_id": _NAME,
     "run_ids": _NAME,
     "schedule": _NAME,
     "schedule_type": _NAME,
     "search_path": _PATH,
+    "seen": _NAME,
     "sender": _NAME,
     "senders": _NAME,
     "session_mode": _NAME,
+    "source": _WORKFLOW,
     "status": _NAME,
     "subject": _NAME,
     "task_id": _NAME,
@@ -90,6 +96,7 @@ TEXT_BOUNDS: dict[str, int] = {
     "type": _NAME,
     "value": _SECRET,
     "view": _NAME,
+    "workflow": _WORKFLOW,
 }
 # Items in each list.
 LIST_BOUNDS: dict[str, int] = {

@@ -89,7 +89,7 @@ USER_MESSAGE: AgentEventKind
 PRIVATE_TEXT: AgentEventKind
 
 class ClientMessage(_message.Message):
-    __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust", "working_directory", "set_secret", "list_secrets", "remove_secret", "audit_secrets", "scope_secret", "list_mcp", "approve_mcp", "get_agent_status", "list_agent_tools", "start_run", "list_runs", "get_run", "attach_run", "wait_runs", "stop_run", "get_run_history", "list_jobs", "stop_job", "withdraw", "find_retried", "list_traces", "get_trace", "get_trace_health", "get_prompt", "replay_run", "undo", "mode", "visit", "open_stretch", "conversation_model", "list_tasks", "add_task", "change_task", "list_memories", "forget_memory", "read_graph", "change_graph", "import_graph", "list_goals", "list_peers", "send_mail", "list_dead_mail", "resend_mail", "mute_agent", "list_daemons", "list_outbox", "acknowledge_traces", "save_cron_job", "list_cron_jobs", "change_cron_job", "list_firings")
+    __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust", "working_directory", "set_secret", "list_secrets", "remove_secret", "audit_secrets", "scope_secret", "list_mcp", "approve_mcp", "get_agent_status", "list_agent_tools", "start_run", "list_runs", "get_run", "attach_run", "wait_runs", "stop_run", "get_run_history", "list_jobs", "stop_job", "withdraw", "find_retried", "list_traces", "get_trace", "get_trace_health", "get_prompt", "replay_run", "undo", "mode", "visit", "open_stretch", "conversation_model", "list_tasks", "add_task", "change_task", "list_memories", "forget_memory", "read_graph", "change_graph", "import_graph", "list_goals", "list_peers", "send_mail", "list_dead_mail", "resend_mail", "mute_agent", "list_daemons", "list_outbox", "acknowledge_traces", "save_cron_job", "list_cron_jobs", "change_cron_job", "list_firings", "start_workflow", "get_workflow", "save_workflow", "list_workflows", "remove_workflow", "get_workflow_run", "list_workflow_runs", "cancel_workflow")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SEND_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
@@ -179,6 +179,14 @@ class ClientMessage(_message.Message):
     LIST_CRON_JOBS_FIELD_NUMBER: _ClassVar[int]
     CHANGE_CRON_JOB_FIELD_NUMBER: _ClassVar[int]
     LIST_FIRINGS_FIELD_NUMBER: _ClassVar[int]
+    START_WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    GET_WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    SAVE_WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    LIST_WORKFLOWS_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    GET_WORKFLOW_RUN_FIELD_NUMBER: _ClassVar[int]
+    LIST_WORKFLOW_RUNS_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     send: SendMsg
     stream: StreamMsg
@@ -267,7 +275,15 @@ class ClientMessage(_message.Message):
     list_cron_jobs: ListCronJobsMsg
     change_cron_job: ChangeCronJobMsg
     list_firings: ListFiringsMsg
-    def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectoryMsg, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecretMsg, _Mapping]] = ..., list_secrets: _Optional[_Union[ListSecretsMsg, _Mapping]] = ..., remove_secret: _Optional[_Union[RemoveSecretMsg, _Mapping]] = ..., audit_secrets: _Optional[_Union[AuditSecretsMsg, _Mapping]] = ..., scope_secret: _Optional[_Union[ScopeSecretMsg, _Mapping]] = ..., list_mcp: _Optional[_Union[ListMcpMsg, _Mapping]] = ..., approve_mcp: _Optional[_Union[ApproveMcpMsg, _Mapping]] = ..., get_agent_status: _Optional[_Union[GetAgentStatusMsg, _Mapping]] = ..., list_agent_tools: _Optional[_Union[ListAgentToolsMsg, _Mapping]] = ..., start_run: _Optional[_Union[StartRunMsg, _Mapping]] = ..., list_runs: _Optional[_Union[ListRunsMsg, _Mapping]] = ..., get_run: _Optional[_Union[GetRunMsg, _Mapping]] = ..., attach_run: _Optional[_Union[AttachRunMsg, _Mapping]] = ..., wait_runs: _Optional[_Union[WaitRunsMsg, _Mapping]] = ..., stop_run: _Optional[_Union[StopRunMsg, _Mapping]] = ..., get_run_history: _Optional[_Union[GetRunHistoryMsg, _Mapping]] = ..., list_jobs: _Optional[_Union[ListJobsMsg, _Mapping]] = ..., stop_job: _Optional[_Union[StopJobMsg, _Mapping]] = ..., withdraw: _Optional[_Union[WithdrawMsg, _Mapping]] = ..., find_retried: _Optional[_Union[FindRetriedMsg, _Mapping]] = ..., list_traces: _Optional[_Union[ListTracesMsg, _Mapping]] = ..., get_trace: _Optional[_Union[GetTraceMsg, _Mapping]] = ..., get_trace_health: _Optional[_Union[GetTraceHealthMsg, _Mapping]] = ..., get_prompt: _Optional[_Union[GetPromptMsg, _Mapping]] = ..., replay_run: _Optional[_Union[ReplayRunMsg, _Mapping]] = ..., undo: _Optional[_Union[UndoMsg, _Mapping]] = ..., mode: _Optional[_Union[ModeMsg, _Mapping]] = ..., visit: _Optional[_Union[VisitMsg, _Mapping]] = ..., open_stretch: _Optional[_Union[OpenStretchMsg, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModelMsg, _Mapping]] = ..., list_tasks: _Optional[_Union[ListTasksMsg, _Mapping]] = ..., add_task: _Optional[_Union[AddTaskMsg, _Mapping]] = ..., change_task: _Optional[_Union[ChangeTaskMsg, _Mapping]] = ..., list_memories: _Optional[_Union[ListMemoriesMsg, _Mapping]] = ..., forget_memory: _Optional[_Union[ForgetMemoryMsg, _Mapping]] = ..., read_graph: _Optional[_Union[ReadGraphMsg, _Mapping]] = ..., change_graph: _Optional[_Union[ChangeGraphMsg, _Mapping]] = ..., import_graph: _Optional[_Union[ImportGraphMsg, _Mapping]] = ..., list_goals: _Optional[_Union[ListGoalsMsg, _Mapping]] = ..., list_peers: _Optional[_Union[ListPeersMsg, _Mapping]] = ..., send_mail: _Optional[_Union[SendMailMsg, _Mapping]] = ..., list_dead_mail: _Optional[_Union[ListDeadMailMsg, _Mapping]] = ..., resend_mail: _Optional[_Union[ResendMailMsg, _Mapping]] = ..., mute_agent: _Optional[_Union[MuteAgentMsg, _Mapping]] = ..., list_daemons: _Optional[_Union[ListDaemonsMsg, _Mapping]] = ..., list_outbox: _Optional[_Union[ListOutboxMsg, _Mapping]] = ..., acknowledge_traces: _Optional[_Union[AcknowledgeTracesMsg, _Mapping]] = ..., save_cron_job: _Optional[_Union[SaveCronJobMsg, _Mapping]] = ..., list_cron_jobs: _Optional[_Union[ListCronJobsMsg, _Mapping]] = ..., change_cron_job: _Optional[_Union[ChangeCronJobMsg, _Mapping]] = ..., list_firings: _Optional[_Union[ListFiringsMsg, _Mapping]] = ..., **kwargs) -> None: ...
+    start_workflow: StartWorkflowMsg
+    get_workflow: GetWorkflowMsg
+    save_workflow: SaveWorkflowMsg
+    list_workflows: ListWorkflowsMsg
+    remove_workflow: RemoveWorkflowMsg
+    get_workflow_run: GetWorkflowRunMsg
+    list_workflow_runs: ListWorkflowRunsMsg
+    cancel_workflow: CancelWorkflowMsg
+    def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectoryMsg, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecretMsg, _Mapping]] = ..., list_secrets: _Optional[_Union[ListSecretsMsg, _Mapping]] = ..., remove_secret: _Optional[_Union[RemoveSecretMsg, _Mapping]] = ..., audit_secrets: _Optional[_Union[AuditSecretsMsg, _Mapping]] = ..., scope_secret: _Optional[_Union[ScopeSecretMsg, _Mapping]] = ..., list_mcp: _Optional[_Union[ListMcpMsg, _Mapping]] = ..., approve_mcp: _Optional[_Union[ApproveMcpMsg, _Mapping]] = ..., get_agent_status: _Optional[_Union[GetAgentStatusMsg, _Mapping]] = ..., list_agent_tools: _Optional[_Union[ListAgentToolsMsg, _Mapping]] = ..., start_run: _Optional[_Union[StartRunMsg, _Mapping]] = ..., list_runs: _Optional[_Union[ListRunsMsg, _Mapping]] = ..., get_run: _Optional[_Union[GetRunMsg, _Mapping]] = ..., attach_run: _Optional[_Union[AttachRunMsg, _Mapping]] = ..., wait_runs: _Optional[_Union[WaitRunsMsg, _Mapping]] = ..., stop_run: _Optional[_Union[StopRunMsg, _Mapping]] = ..., get_run_history: _Optional[_Union[GetRunHistoryMsg, _Mapping]] = ..., list_jobs: _Optional[_Union[ListJobsMsg, _Mapping]] = ..., stop_job: _Optional[_Union[StopJobMsg, _Mapping]] = ..., withdraw: _Optional[_Union[WithdrawMsg, _Mapping]] = ..., find_retried: _Optional[_Union[FindRetriedMsg, _Mapping]] = ..., list_traces: _Optional[_Union[ListTracesMsg, _Mapping]] = ..., get_trace: _Optional[_Union[GetTraceMsg, _Mapping]] = ..., get_trace_health: _Optional[_Union[GetTraceHealthMsg, _Mapping]] = ..., get_prompt: _Optional[_Union[GetPromptMsg, _Mapping]] = ..., replay_run: _Optional[_Union[ReplayRunMsg, _Mapping]] = ..., undo: _Optional[_Union[UndoMsg, _Mapping]] = ..., mode: _Optional[_Union[ModeMsg, _Mapping]] = ..., visit: _Optional[_Union[VisitMsg, _Mapping]] = ..., open_stretch: _Optional[_Union[OpenStretchMsg, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModelMsg, _Mapping]] = ..., list_tasks: _Optional[_Union[ListTasksMsg, _Mapping]] = ..., add_task: _Optional[_Union[AddTaskMsg, _Mapping]] = ..., change_task: _Optional[_Union[ChangeTaskMsg, _Mapping]] = ..., list_memories: _Optional[_Union[ListMemoriesMsg, _Mapping]] = ..., forget_memory: _Optional[_Union[ForgetMemoryMsg, _Mapping]] = ..., read_graph: _Optional[_Union[ReadGraphMsg, _Mapping]] = ..., change_graph: _Optional[_Union[ChangeGraphMsg, _Mapping]] = ..., import_graph: _Optional[_Union[ImportGraphMsg, _Mapping]] = ..., list_goals: _Optional[_Union[ListGoalsMsg, _Mapping]] = ..., list_peers: _Optional[_Union[ListPeersMsg, _Mapping]] = ..., send_mail: _Optional[_Union[SendMailMsg, _Mapping]] = ..., list_dead_mail: _Optional[_Union[ListDeadMailMsg, _Mapping]] = ..., resend_mail: _Optional[_Union[ResendMailMsg, _Mapping]] = ..., mute_agent: _Optional[_Union[MuteAgentMsg, _Mapping]] = ..., list_daemons: _Optional[_Union[ListDaemonsMsg, _Mapping]] = ..., list_outbox: _Optional[_Union[ListOutboxMsg, _Mapping]] = ..., acknowledge_traces: _Optional[_Union[AcknowledgeTracesMsg, _Mapping]] = ..., save_cron_job: _Optional[_Union[SaveCronJobMsg, _Mapping]] = ..., list_cron_jobs: _Optional[_Union[ListCronJobsMsg, _Mapping]] = ..., change_cron_job: _Optional[_Union[ChangeCronJobMsg, _Mapping]] = ..., list_firings: _Optional[_Union[ListFiringsMsg, _Mapping]] = ..., start_workflow: _Optional[_Union[StartWorkflowMsg, _Mapping]] = ..., get_workflow: _Optional[_Union[GetWorkflowMsg, _Mapping]] = ..., save_workflow: _Optional[_Union[SaveWorkflowMsg, _Mapping]] = ..., list_workflows: _Optional[_Union[ListWorkflowsMsg, _Mapping]] = ..., remove_workflow: _Optional[_Union[RemoveWorkflowMsg, _Mapping]] = ..., get_workflow_run: _Optional[_Union[GetWorkflowRunMsg, _Mapping]] = ..., list_workflow_runs: _Optional[_Union[ListWorkflowRunsMsg, _Mapping]] = ..., cancel_workflow: _Optional[_Union[CancelWorkflowMsg, _Mapping]] = ..., **kwargs) -> None: ...
 
 class SendMsg(_message.Message):
     __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits", "search_path", "tell_queued", "steer")
@@ -368,7 +384,7 @@ class ConversationModelMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., model: _Optional[str] = ...) -> None: ...
 
 class SaveCronJobMsg(_message.Message):
-    __slots__ = ("agent", "sender", "name", "schedule_type", "schedule", "prompt", "timezone", "session_mode", "missed", "deliver_to", "timeout", "cwd", "search_path")
+    __slots__ = ("agent", "sender", "name", "schedule_type", "schedule", "prompt", "timezone", "session_mode", "missed", "deliver_to", "timeout", "cwd", "search_path", "workflow", "file")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -382,6 +398,8 @@ class SaveCronJobMsg(_message.Message):
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     CWD_FIELD_NUMBER: _ClassVar[int]
     SEARCH_PATH_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     name: str
@@ -395,7 +413,103 @@ class SaveCronJobMsg(_message.Message):
     timeout: str
     cwd: str
     search_path: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., name: _Optional[str] = ..., schedule_type: _Optional[str] = ..., schedule: _Optional[str] = ..., prompt: _Optional[str] = ..., timezone: _Optional[str] = ..., session_mode: _Optional[str] = ..., missed: _Optional[str] = ..., deliver_to: _Optional[_Iterable[str]] = ..., timeout: _Optional[str] = ..., cwd: _Optional[str] = ..., search_path: _Optional[str] = ...) -> None: ...
+    workflow: str
+    file: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., name: _Optional[str] = ..., schedule_type: _Optional[str] = ..., schedule: _Optional[str] = ..., prompt: _Optional[str] = ..., timezone: _Optional[str] = ..., session_mode: _Optional[str] = ..., missed: _Optional[str] = ..., deliver_to: _Optional[_Iterable[str]] = ..., timeout: _Optional[str] = ..., cwd: _Optional[str] = ..., search_path: _Optional[str] = ..., workflow: _Optional[str] = ..., file: _Optional[str] = ...) -> None: ...
+
+class StartWorkflowMsg(_message.Message):
+    __slots__ = ("source", "name", "file", "sender", "report_to", "cwd", "search_path", "client_message_id")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    REPORT_TO_FIELD_NUMBER: _ClassVar[int]
+    CWD_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_PATH_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    name: str
+    file: str
+    sender: str
+    report_to: str
+    cwd: str
+    search_path: str
+    client_message_id: str
+    def __init__(self, source: _Optional[str] = ..., name: _Optional[str] = ..., file: _Optional[str] = ..., sender: _Optional[str] = ..., report_to: _Optional[str] = ..., cwd: _Optional[str] = ..., search_path: _Optional[str] = ..., client_message_id: _Optional[str] = ...) -> None: ...
+
+class GetWorkflowMsg(_message.Message):
+    __slots__ = ("source", "name", "file", "sender")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    name: str
+    file: str
+    sender: str
+    def __init__(self, source: _Optional[str] = ..., name: _Optional[str] = ..., file: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
+
+class SaveWorkflowMsg(_message.Message):
+    __slots__ = ("source", "file", "name", "sender", "agent", "cwd", "search_path")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    CWD_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_PATH_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    file: str
+    name: str
+    sender: str
+    agent: str
+    cwd: str
+    search_path: str
+    def __init__(self, source: _Optional[str] = ..., file: _Optional[str] = ..., name: _Optional[str] = ..., sender: _Optional[str] = ..., agent: _Optional[str] = ..., cwd: _Optional[str] = ..., search_path: _Optional[str] = ...) -> None: ...
+
+class ListWorkflowsMsg(_message.Message):
+    __slots__ = ("sender",)
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    sender: str
+    def __init__(self, sender: _Optional[str] = ...) -> None: ...
+
+class RemoveWorkflowMsg(_message.Message):
+    __slots__ = ("name", "sender")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    sender: str
+    def __init__(self, name: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
+
+class GetWorkflowRunMsg(_message.Message):
+    __slots__ = ("run_id", "sender", "seconds", "seen")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    sender: str
+    seconds: float
+    seen: str
+    def __init__(self, run_id: _Optional[str] = ..., sender: _Optional[str] = ..., seconds: _Optional[float] = ..., seen: _Optional[str] = ...) -> None: ...
+
+class ListWorkflowRunsMsg(_message.Message):
+    __slots__ = ("name", "sender", "limit")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    sender: str
+    limit: int
+    def __init__(self, name: _Optional[str] = ..., sender: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class CancelWorkflowMsg(_message.Message):
+    __slots__ = ("run_id", "sender")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    sender: str
+    def __init__(self, run_id: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
 
 class ListCronJobsMsg(_message.Message):
     __slots__ = ("agent", "sender", "job")
@@ -1152,7 +1266,7 @@ class AcknowledgeTracesMsg(_message.Message):
     def __init__(self) -> None: ...
 
 class ServerMessage(_message.Message):
-    __slots__ = ("request_id", "error", "pong", "response", "stream", "active_conversations", "compact", "conversation_list", "agent_info", "agent_list", "stats", "agent_event", "welcome", "history", "archive_list", "archive", "exported", "imported", "deleted", "usage", "recalled", "token_list", "token_created", "model_list", "model_tested", "backed_up", "ask_list", "checked", "reloaded", "ask_decided", "rule_list", "hook_list", "trusted", "working_directory", "secret_set", "secret_list", "secret_audit", "mcp_list", "mcp_approved", "agent_status", "agent_tool_list", "run", "run_list", "job_list", "withdrawn", "retried", "trace_list", "trace", "trace_health", "prompt", "replayed", "undone", "mode", "stretch_opened", "conversation_model", "task_list", "memory_list", "graph_page", "graph_changed", "graph_imported", "goals", "peers", "mail_report", "dead_mail", "digest", "mail_resent", "agent_muted", "daemons", "outbox", "cron_jobs", "firings")
+    __slots__ = ("request_id", "error", "pong", "response", "stream", "active_conversations", "compact", "conversation_list", "agent_info", "agent_list", "stats", "agent_event", "welcome", "history", "archive_list", "archive", "exported", "imported", "deleted", "usage", "recalled", "token_list", "token_created", "model_list", "model_tested", "backed_up", "ask_list", "checked", "reloaded", "ask_decided", "rule_list", "hook_list", "trusted", "working_directory", "secret_set", "secret_list", "secret_audit", "mcp_list", "mcp_approved", "agent_status", "agent_tool_list", "run", "run_list", "job_list", "withdrawn", "retried", "trace_list", "trace", "trace_health", "prompt", "replayed", "undone", "mode", "stretch_opened", "conversation_model", "task_list", "memory_list", "graph_page", "graph_changed", "graph_imported", "goals", "peers", "mail_report", "dead_mail", "digest", "mail_resent", "agent_muted", "daemons", "outbox", "cron_jobs", "firings", "workflow", "workflows", "workflow_run", "workflow_runs")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
@@ -1224,6 +1338,10 @@ class ServerMessage(_message.Message):
     OUTBOX_FIELD_NUMBER: _ClassVar[int]
     CRON_JOBS_FIELD_NUMBER: _ClassVar[int]
     FIRINGS_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOWS_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_RUN_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_RUNS_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     error: ErrorMsg
     pong: Pong
@@ -1295,7 +1413,11 @@ class ServerMessage(_message.Message):
     outbox: OutboxList
     cron_jobs: CronJobList
     firings: FiringList
-    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ErrorMsg, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., response: _Optional[_Union[SendResponse, _Mapping]] = ..., stream: _Optional[_Union[StreamEvent, _Mapping]] = ..., active_conversations: _Optional[_Union[ActiveConversationList, _Mapping]] = ..., compact: _Optional[_Union[CompactResponse, _Mapping]] = ..., conversation_list: _Optional[_Union[ConversationList, _Mapping]] = ..., agent_info: _Optional[_Union[AgentInfo, _Mapping]] = ..., agent_list: _Optional[_Union[AgentList, _Mapping]] = ..., stats: _Optional[_Union[DaemonStats, _Mapping]] = ..., agent_event: _Optional[_Union[AgentEventMsg, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., history: _Optional[_Union[History, _Mapping]] = ..., archive_list: _Optional[_Union[ArchiveList, _Mapping]] = ..., archive: _Optional[_Union[ArchiveInfo, _Mapping]] = ..., exported: _Optional[_Union[Exported, _Mapping]] = ..., imported: _Optional[_Union[Imported, _Mapping]] = ..., deleted: _Optional[_Union[Deleted, _Mapping]] = ..., usage: _Optional[_Union[UsageList, _Mapping]] = ..., recalled: _Optional[_Union[Recalled, _Mapping]] = ..., token_list: _Optional[_Union[TokenList, _Mapping]] = ..., token_created: _Optional[_Union[TokenCreated, _Mapping]] = ..., model_list: _Optional[_Union[ModelList, _Mapping]] = ..., model_tested: _Optional[_Union[ModelTested, _Mapping]] = ..., backed_up: _Optional[_Union[BackedUp, _Mapping]] = ..., ask_list: _Optional[_Union[AskList, _Mapping]] = ..., checked: _Optional[_Union[Checked, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ..., ask_decided: _Optional[_Union[AskDecided, _Mapping]] = ..., rule_list: _Optional[_Union[RuleList, _Mapping]] = ..., hook_list: _Optional[_Union[HookList, _Mapping]] = ..., trusted: _Optional[_Union[Trusted, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectory, _Mapping]] = ..., secret_set: _Optional[_Union[SecretSet, _Mapping]] = ..., secret_list: _Optional[_Union[SecretList, _Mapping]] = ..., secret_audit: _Optional[_Union[SecretAudit, _Mapping]] = ..., mcp_list: _Optional[_Union[McpList, _Mapping]] = ..., mcp_approved: _Optional[_Union[McpApproved, _Mapping]] = ..., agent_status: _Optional[_Union[AgentStatus, _Mapping]] = ..., agent_tool_list: _Optional[_Union[AgentToolList, _Mapping]] = ..., run: _Optional[_Union[RunInfo, _Mapping]] = ..., run_list: _Optional[_Union[RunList, _Mapping]] = ..., job_list: _Optional[_Union[JobList, _Mapping]] = ..., withdrawn: _Optional[_Union[Withdrawn, _Mapping]] = ..., retried: _Optional[_Union[Retried, _Mapping]] = ..., trace_list: _Optional[_Union[TraceList, _Mapping]] = ..., trace: _Optional[_Union[TraceInfo, _Mapping]] = ..., trace_health: _Optional[_Union[TraceHealth, _Mapping]] = ..., prompt: _Optional[_Union[PromptInfo, _Mapping]] = ..., replayed: _Optional[_Union[Replayed, _Mapping]] = ..., undone: _Optional[_Union[Undone, _Mapping]] = ..., mode: _Optional[_Union[ModeInfo, _Mapping]] = ..., stretch_opened: _Optional[_Union[StretchOpened, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModel, _Mapping]] = ..., task_list: _Optional[_Union[TaskList, _Mapping]] = ..., memory_list: _Optional[_Union[MemoryList, _Mapping]] = ..., graph_page: _Optional[_Union[GraphPage, _Mapping]] = ..., graph_changed: _Optional[_Union[GraphChanged, _Mapping]] = ..., graph_imported: _Optional[_Union[GraphImported, _Mapping]] = ..., goals: _Optional[_Union[GoalList, _Mapping]] = ..., peers: _Optional[_Union[PeerList, _Mapping]] = ..., mail_report: _Optional[_Union[MailReport, _Mapping]] = ..., dead_mail: _Optional[_Union[DeadMailList, _Mapping]] = ..., digest: _Optional[_Union[DigestInfo, _Mapping]] = ..., mail_resent: _Optional[_Union[MailInfo, _Mapping]] = ..., agent_muted: _Optional[_Union[AgentMuted, _Mapping]] = ..., daemons: _Optional[_Union[DaemonList, _Mapping]] = ..., outbox: _Optional[_Union[OutboxList, _Mapping]] = ..., cron_jobs: _Optional[_Union[CronJobList, _Mapping]] = ..., firings: _Optional[_Union[FiringList, _Mapping]] = ...) -> None: ...
+    workflow: WorkflowInfo
+    workflows: WorkflowList
+    workflow_run: WorkflowRunInfo
+    workflow_runs: WorkflowRunList
+    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ErrorMsg, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., response: _Optional[_Union[SendResponse, _Mapping]] = ..., stream: _Optional[_Union[StreamEvent, _Mapping]] = ..., active_conversations: _Optional[_Union[ActiveConversationList, _Mapping]] = ..., compact: _Optional[_Union[CompactResponse, _Mapping]] = ..., conversation_list: _Optional[_Union[ConversationList, _Mapping]] = ..., agent_info: _Optional[_Union[AgentInfo, _Mapping]] = ..., agent_list: _Optional[_Union[AgentList, _Mapping]] = ..., stats: _Optional[_Union[DaemonStats, _Mapping]] = ..., agent_event: _Optional[_Union[AgentEventMsg, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., history: _Optional[_Union[History, _Mapping]] = ..., archive_list: _Optional[_Union[ArchiveList, _Mapping]] = ..., archive: _Optional[_Union[ArchiveInfo, _Mapping]] = ..., exported: _Optional[_Union[Exported, _Mapping]] = ..., imported: _Optional[_Union[Imported, _Mapping]] = ..., deleted: _Optional[_Union[Deleted, _Mapping]] = ..., usage: _Optional[_Union[UsageList, _Mapping]] = ..., recalled: _Optional[_Union[Recalled, _Mapping]] = ..., token_list: _Optional[_Union[TokenList, _Mapping]] = ..., token_created: _Optional[_Union[TokenCreated, _Mapping]] = ..., model_list: _Optional[_Union[ModelList, _Mapping]] = ..., model_tested: _Optional[_Union[ModelTested, _Mapping]] = ..., backed_up: _Optional[_Union[BackedUp, _Mapping]] = ..., ask_list: _Optional[_Union[AskList, _Mapping]] = ..., checked: _Optional[_Union[Checked, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ..., ask_decided: _Optional[_Union[AskDecided, _Mapping]] = ..., rule_list: _Optional[_Union[RuleList, _Mapping]] = ..., hook_list: _Optional[_Union[HookList, _Mapping]] = ..., trusted: _Optional[_Union[Trusted, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectory, _Mapping]] = ..., secret_set: _Optional[_Union[SecretSet, _Mapping]] = ..., secret_list: _Optional[_Union[SecretList, _Mapping]] = ..., secret_audit: _Optional[_Union[SecretAudit, _Mapping]] = ..., mcp_list: _Optional[_Union[McpList, _Mapping]] = ..., mcp_approved: _Optional[_Union[McpApproved, _Mapping]] = ..., agent_status: _Optional[_Union[AgentStatus, _Mapping]] = ..., agent_tool_list: _Optional[_Union[AgentToolList, _Mapping]] = ..., run: _Optional[_Union[RunInfo, _Mapping]] = ..., run_list: _Optional[_Union[RunList, _Mapping]] = ..., job_list: _Optional[_Union[JobList, _Mapping]] = ..., withdrawn: _Optional[_Union[Withdrawn, _Mapping]] = ..., retried: _Optional[_Union[Retried, _Mapping]] = ..., trace_list: _Optional[_Union[TraceList, _Mapping]] = ..., trace: _Optional[_Union[TraceInfo, _Mapping]] = ..., trace_health: _Optional[_Union[TraceHealth, _Mapping]] = ..., prompt: _Optional[_Union[PromptInfo, _Mapping]] = ..., replayed: _Optional[_Union[Replayed, _Mapping]] = ..., undone: _Optional[_Union[Undone, _Mapping]] = ..., mode: _Optional[_Union[ModeInfo, _Mapping]] = ..., stretch_opened: _Optional[_Union[StretchOpened, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModel, _Mapping]] = ..., task_list: _Optional[_Union[TaskList, _Mapping]] = ..., memory_list: _Optional[_Union[MemoryList, _Mapping]] = ..., graph_page: _Optional[_Union[GraphPage, _Mapping]] = ..., graph_changed: _Optional[_Union[GraphChanged, _Mapping]] = ..., graph_imported: _Optional[_Union[GraphImported, _Mapping]] = ..., goals: _Optional[_Union[GoalList, _Mapping]] = ..., peers: _Optional[_Union[PeerList, _Mapping]] = ..., mail_report: _Optional[_Union[MailReport, _Mapping]] = ..., dead_mail: _Optional[_Union[DeadMailList, _Mapping]] = ..., digest: _Optional[_Union[DigestInfo, _Mapping]] = ..., mail_resent: _Optional[_Union[MailInfo, _Mapping]] = ..., agent_muted: _Optional[_Union[AgentMuted, _Mapping]] = ..., daemons: _Optional[_Union[DaemonList, _Mapping]] = ..., outbox: _Optional[_Union[OutboxList, _Mapping]] = ..., cron_jobs: _Optional[_Union[CronJobList, _Mapping]] = ..., firings: _Optional[_Union[FiringList, _Mapping]] = ..., workflow: _Optional[_Union[WorkflowInfo, _Mapping]] = ..., workflows: _Optional[_Union[WorkflowList, _Mapping]] = ..., workflow_run: _Optional[_Union[WorkflowRunInfo, _Mapping]] = ..., workflow_runs: _Optional[_Union[WorkflowRunList, _Mapping]] = ...) -> None: ...
 
 class ErrorMsg(_message.Message):
     __slots__ = ("code", "message", "type", "fix")
@@ -1902,7 +2024,7 @@ class ConversationModel(_message.Message):
     def __init__(self, model: _Optional[str] = ..., chosen: _Optional[str] = ..., previous: _Optional[str] = ..., own: _Optional[str] = ..., context_window: _Optional[int] = ...) -> None: ...
 
 class CronJobInfo(_message.Message):
-    __slots__ = ("job_id", "agent", "sender", "name", "runs_as", "prompt", "schedule_type", "schedule", "timezone", "session_mode", "missed", "deliver_to", "timeout_seconds", "cwd", "taint", "created_at", "updated_at", "status", "next_at", "last")
+    __slots__ = ("job_id", "agent", "sender", "name", "runs_as", "prompt", "schedule_type", "schedule", "timezone", "session_mode", "missed", "deliver_to", "timeout_seconds", "cwd", "taint", "created_at", "updated_at", "status", "next_at", "last", "is_workflow", "workflow")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
@@ -1923,6 +2045,8 @@ class CronJobInfo(_message.Message):
     STATUS_FIELD_NUMBER: _ClassVar[int]
     NEXT_AT_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
+    IS_WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     agent: str
     sender: str
@@ -1943,7 +2067,9 @@ class CronJobInfo(_message.Message):
     status: str
     next_at: float
     last: FiringInfo
-    def __init__(self, job_id: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., name: _Optional[str] = ..., runs_as: _Optional[str] = ..., prompt: _Optional[str] = ..., schedule_type: _Optional[str] = ..., schedule: _Optional[str] = ..., timezone: _Optional[str] = ..., session_mode: _Optional[str] = ..., missed: _Optional[str] = ..., deliver_to: _Optional[str] = ..., timeout_seconds: _Optional[float] = ..., cwd: _Optional[str] = ..., taint: _Optional[str] = ..., created_at: _Optional[float] = ..., updated_at: _Optional[float] = ..., status: _Optional[str] = ..., next_at: _Optional[float] = ..., last: _Optional[_Union[FiringInfo, _Mapping]] = ...) -> None: ...
+    is_workflow: bool
+    workflow: str
+    def __init__(self, job_id: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., name: _Optional[str] = ..., runs_as: _Optional[str] = ..., prompt: _Optional[str] = ..., schedule_type: _Optional[str] = ..., schedule: _Optional[str] = ..., timezone: _Optional[str] = ..., session_mode: _Optional[str] = ..., missed: _Optional[str] = ..., deliver_to: _Optional[str] = ..., timeout_seconds: _Optional[float] = ..., cwd: _Optional[str] = ..., taint: _Optional[str] = ..., created_at: _Optional[float] = ..., updated_at: _Optional[float] = ..., status: _Optional[str] = ..., next_at: _Optional[float] = ..., last: _Optional[_Union[FiringInfo, _Mapping]] = ..., is_workflow: _Optional[bool] = ..., workflow: _Optional[str] = ...) -> None: ...
 
 class FiringInfo(_message.Message):
     __slots__ = ("job_id", "name", "due_at", "fired_at", "status", "run_id", "skipped", "manual", "started_at", "ended_at", "result", "error", "tokens", "cost", "waiting_for")
@@ -1994,6 +2120,102 @@ class FiringList(_message.Message):
     FIRINGS_FIELD_NUMBER: _ClassVar[int]
     firings: _containers.RepeatedCompositeFieldContainer[FiringInfo]
     def __init__(self, firings: _Optional[_Iterable[_Union[FiringInfo, _Mapping]]] = ...) -> None: ...
+
+class WorkflowInfo(_message.Message):
+    __slots__ = ("name", "description", "steps", "schedule", "timezone", "deliver_to", "max_parallel", "source", "path", "taint", "job", "error", "last")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    DELIVER_TO_FIELD_NUMBER: _ClassVar[int]
+    MAX_PARALLEL_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    TAINT_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    description: str
+    steps: _containers.RepeatedCompositeFieldContainer[WorkflowStepInfo]
+    schedule: str
+    timezone: str
+    deliver_to: _containers.RepeatedScalarFieldContainer[str]
+    max_parallel: int
+    source: str
+    path: str
+    taint: str
+    job: CronJobInfo
+    error: str
+    last: WorkflowRunInfo
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., steps: _Optional[_Iterable[_Union[WorkflowStepInfo, _Mapping]]] = ..., schedule: _Optional[str] = ..., timezone: _Optional[str] = ..., deliver_to: _Optional[_Iterable[str]] = ..., max_parallel: _Optional[int] = ..., source: _Optional[str] = ..., path: _Optional[str] = ..., taint: _Optional[str] = ..., job: _Optional[_Union[CronJobInfo, _Mapping]] = ..., error: _Optional[str] = ..., last: _Optional[_Union[WorkflowRunInfo, _Mapping]] = ...) -> None: ...
+
+class WorkflowStepInfo(_message.Message):
+    __slots__ = ("id", "agent", "depends_on", "when", "prompt", "state", "attempts", "run_id", "started_at", "ended_at", "result", "error")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    DEPENDS_ON_FIELD_NUMBER: _ClassVar[int]
+    WHEN_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    agent: str
+    depends_on: _containers.RepeatedScalarFieldContainer[str]
+    when: str
+    prompt: str
+    state: str
+    attempts: int
+    run_id: str
+    started_at: float
+    ended_at: float
+    result: str
+    error: str
+    def __init__(self, id: _Optional[str] = ..., agent: _Optional[str] = ..., depends_on: _Optional[_Iterable[str]] = ..., when: _Optional[str] = ..., prompt: _Optional[str] = ..., state: _Optional[str] = ..., attempts: _Optional[int] = ..., run_id: _Optional[str] = ..., started_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., result: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+
+class WorkflowRunInfo(_message.Message):
+    __slots__ = ("run_id", "name", "sender", "status", "error", "created_at", "ended_at", "steps", "version", "taint", "job_id")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    TAINT_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    name: str
+    sender: str
+    status: str
+    error: str
+    created_at: float
+    ended_at: float
+    steps: _containers.RepeatedCompositeFieldContainer[WorkflowStepInfo]
+    version: str
+    taint: str
+    job_id: str
+    def __init__(self, run_id: _Optional[str] = ..., name: _Optional[str] = ..., sender: _Optional[str] = ..., status: _Optional[str] = ..., error: _Optional[str] = ..., created_at: _Optional[float] = ..., ended_at: _Optional[float] = ..., steps: _Optional[_Iterable[_Union[WorkflowStepInfo, _Mapping]]] = ..., version: _Optional[str] = ..., taint: _Optional[str] = ..., job_id: _Optional[str] = ...) -> None: ...
+
+class WorkflowList(_message.Message):
+    __slots__ = ("workflows",)
+    WORKFLOWS_FIELD_NUMBER: _ClassVar[int]
+    workflows: _containers.RepeatedCompositeFieldContainer[WorkflowInfo]
+    def __init__(self, workflows: _Optional[_Iterable[_Union[WorkflowInfo, _Mapping]]] = ...) -> None: ...
+
+class WorkflowRunList(_message.Message):
+    __slots__ = ("runs",)
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[WorkflowRunInfo]
+    def __init__(self, runs: _Optional[_Iterable[_Union[WorkflowRunInfo, _Mapping]]] = ...) -> None: ...
 
 class TaskInfo(_message.Message):
     __slots__ = ("task_id", "agent", "sender", "title", "description", "status", "parent_id", "taken_by", "created_at", "updated_at", "taint")

@@ -3,21 +3,29 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from random import Random
 
 from msgspec.structs import replace
 
 from moot.automation.scheduler import Scheduler, SchedulerDependencies
+from moot.automation.workflow_start import WorkflowStart, make_launch
 from moot.daemon.clock import ManualClock
 from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import ConversationMode, CronJob, MissedRule, SkipReason
+from moot.domain.errors import Unavailable
 from moot.domain.ports.storage import Storage
 from moot.domain.run import Outcome, Run, RunEnd
 from moot.domain.schedule import Schedule, ScheduleKind
+from moot.domain.senders import SenderSet
+from moot.domain.workflow import WorkflowLaunch, WorkflowRun, WorkflowStatus
+from moot.domain.workflow_file import parse_workflow
 from moot.engine.supervisor import Supervisor
 from moot.store.memory.storage import open_memory_storage
 
 OWNER = ConversationKey("moot", "user")
 START = 1_000_000.0
+EVERYONE = SenderSet(is_everyone=True)
+FLOW = "name: demo\nsteps: [{id: a, prompt: go}]"
 EVERY = Schedule(kind=ScheduleKind.EVERY, text="60s")
 
 
@@ -37,6 +45,23 @@ class Starter:
         return None
 
 
+class Flows:
+    """Takes up runs of workflows, and executes none."""
+
+    def __init__(self) -> None:
+        self.runs: list[WorkflowRun] = []
+        self.refuses = False
+
+    def prepare(self, start: WorkflowStart) -> WorkflowLaunch:
+        if self.refuses:
+            raise Unavailable("workflows are disabled")
+        return make_launch(start, parse_workflow(start.source), now=START, rng=Random(len(self.runs)))
+
+    def adopt(self, run: WorkflowRun) -> object:
+        self.runs.append(run)
+        return None
+
+
 class World:
     """A scheduler over storage in memory."""
 
@@ -44,12 +69,14 @@ class World:
         self.storage = storage
         self.clock = ManualClock(START)
         self.starter = Starter()
+        self.flows = Flows()
         self.is_enabled = True
         self.supervisor = Supervisor(self.clock)
         self.scheduler = Scheduler(
             SchedulerDependencies(
                 jobs=storage.cron,
                 starter=self.starter,
+                workflows=self.flows,
                 is_enabled=lambda: self.is_enabled,
                 clock=self.clock,
                 supervisor=self.supervisor,
@@ -127,6 +154,21 @@ async def test_a_firing_is_skipped_while_a_run_has_not_ended() -> None:
         await here.advance(60)
         assert {run.key.sender for run in here.starter.runs} == {"cron:cron-1:user"}
         assert len(here.starter.runs) == 2
+
+
+async def test_a_scheduled_workflow_runs_once_for_a_firing_and_not_beside_itself() -> None:
+    async with world() as here:
+        await here.add(prompt="", workflow=FLOW, taint=frozenset({"web"}), cwd="/work")
+        await here.advance(120)
+        (run,) = here.flows.runs
+        assert (run.name, run.owner, run.origin, run.cwd) == ("demo", "user", OWNER, "/work")
+        assert (run.taint, run.start_key) == (frozenset({"web"}), f"cron-1/{START + 60}")
+        assert await here.firings() == [(60, run.id, None), (120, "", SkipReason.RUNNING)]
+        await here.storage.workflows.end(run.id, WorkflowStatus.COMPLETED, now=START + 130)
+        here.flows.refuses = True
+        await here.advance(60)
+        assert (await here.firings())[-1] == (180, "", SkipReason.REFUSED)
+        assert [each.id for each in await here.storage.workflows.list_runs(EVERYONE, limit=9)] == [run.id]
 
 
 async def test_missed_firings_are_made_up_for_once_or_skipped() -> None:

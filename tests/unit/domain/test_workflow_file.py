@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moot.domain.errors import BadRequest
+from moot.domain.schedule import ScheduleKind
 from moot.domain.workflow import DEFAULT_SECONDS, Retry
 from moot.domain.workflow_file import (
     MAX_STEPS,
@@ -19,6 +20,7 @@ WHOLE = """\
 name: nightly
 description: Everything at once.
 schedule: "0 3 * * *"
+timezone: Europe/Berlin
 deliver_to: moot
 max_parallel: 2
 steps:
@@ -48,7 +50,8 @@ def find_problems(text: str, agents: list[str] | None = None) -> list[str]:
 def test_every_key_is_read_and_the_steps_are_in_the_order_of_their_dependencies() -> None:
     workflow = parse_workflow(WHOLE, agents=["moot", "operator"])
     assert [step.id for step in workflow.steps] == ["fetch", "check", "report"]
-    assert (workflow.name, workflow.schedule, workflow.deliver_to) == ("nightly", "0 3 * * *", ("moot",))
+    assert (workflow.name, workflow.deliver_to) == ("nightly", ("moot",))
+    assert (workflow.schedule, workflow.zone) == ((ScheduleKind.CRON, "0 3 * * *"), "Europe/Berlin")
     assert workflow.max_parallel == 2
     fetch, check, report = workflow.steps
     assert (fetch.agent, fetch.timeout, fetch.retry) == ("operator", 5400.0, Retry(attempts=3, delay=5.0))
@@ -56,7 +59,7 @@ def test_every_key_is_read_and_the_steps_are_in_the_order_of_their_dependencies(
     assert report.when is not None
     assert report.when.steps == {"fetch", "check"}
     assert report.when.statuses == {"check"}
-    assert (report.deliver_to, report.line) == (("moot",), 7)
+    assert (report.deliver_to, report.line) == (("moot",), 8)
 
 
 def test_all_mistakes_of_a_file_are_told_at_once_each_with_its_place() -> None:
@@ -116,6 +119,17 @@ steps:
             "name: x\nsteps: [{id: a, prompt: p}, {id: b, prompt: '{{a.result}}'}]",
             "{{a.result}} needs the result of 'a', which may not be there yet. Add it to `depends_on` of 'b'.",
         ),
+        ("name: x\nschedule: '61 * * * *'\nsteps: [{id: a, prompt: p}]", "f:2:11: the minute of the cron expression"),
+        (
+            "name: x\nschedule: '0 0 31 2 *'\nsteps: [{id: a, prompt: p}]",
+            "f:2:11: the day-of-month of the cron expression '0 0 31 2 *' does not exist",
+        ),
+        ("name: x\nschedule: every 1s\nsteps: [{id: a, prompt: p}]", "f:2:11: the interval 1s is too short"),
+        (
+            "name: x\nschedule: at noon\ntimezone: Europe/Berln\nsteps: [{id: a, prompt: p}]",
+            "f:3:11: there is no time zone 'Europe/Berln'. Did you mean 'Europe/Berlin'?",
+        ),
+        ("name: x\nschedule: at noon\nsteps: [{id: a, prompt: p}]", "f:2:11: 'noon' is not a date and time"),
         ("a: &x [1]\nb: [*x]", "f:2:5: aliases such as *x are not allowed"),
         ("[" * 100, "it is nested too deeply"),
         ("name: [", "this is not YAML"),

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from moot.cli import output, prompts
+from moot.cli.command_group import CommandGroup
 from moot.cli.commands.graph_file import import_graph
 from moot.cli.connect import require_utf8, run_connected, send_request
 from moot.cli.options import sender_option
@@ -26,9 +27,13 @@ _reason_option = click.option("--reason", required=True, metavar="TEXT", help="W
 _kind_argument = click.argument("kind", type=click.Choice([kind.value for kind in TermKind]))
 
 
-@click.group()
-def graph() -> None:
-    """The knowledge graph: what agents and you have stated as facts."""
+@click.group(cls=CommandGroup, invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def graph(context: click.Context) -> None:
+    """The knowledge graph: what agents and you have stated as facts. Without a command: facts."""
+    if context.invoked_subcommand is None:
+        context.invoke(facts)
 
 
 # ---- looking --------------------------------------------------------------------------------------
@@ -49,6 +54,7 @@ def show(node: str, depth: int, predicate: str, at: str, ascii_only: bool, sende
     )
     page = _read(request)
     (entity,) = page.entities
+    page.conflicts.extend(_read(pb.ReadGraphMsg(view="conflicts", sender=sender)).conflicts)
     data = graph_lines.entity_data(entity) | {
         "facts": [graph_lines.fact_data(fact) for fact in page.facts],
         "truncated": page.truncated,
@@ -111,7 +117,7 @@ def _render_since(fact: pb.GraphFact) -> str:
 
 def _render_end(fact: pb.GraphFact) -> str:
     if not fact.retracted_at:
-        return graph_lines.render_day(fact.valid_to) if fact.HasField("valid_to") else ""
+        return graph_lines.render_last_day(fact.valid_to) if fact.HasField("valid_to") else ""
     return f"{'wrong' if fact.wrong else 'retracted'}: {fact.reason}"
 
 
@@ -162,9 +168,8 @@ def export(form: str, sender: str) -> None:
     """Print the graph: as JSON that `moot graph import` reads, or in the DOT language of Graphviz."""
     entities = _read(pb.ReadGraphMsg(view="entities", sender=sender)).entities
     everything = _read(pb.ReadGraphMsg(view="facts", all=True, sender=sender)).facts
-    stated = [fact for fact in everything if not fact.retracted_at]
     if form == "dot":
-        text = graph_lines.render_dot(entities, stated)
+        text = graph_lines.render_dot(entities, [fact for fact in everything if not fact.retracted_at])
         output.emit({"format": form, "text": text}, render=lambda _: text)
         return
     terms = [graph_lines.term_data(term) for term in _read(pb.ReadGraphMsg(view="terms", sender=sender)).terms]
@@ -172,7 +177,7 @@ def export(form: str, sender: str) -> None:
         "types": [term for term in terms if term["kind"] == TermKind.TYPE],
         "predicates": [term for term in terms if term["kind"] == TermKind.PREDICATE],
         "entities": [graph_lines.entity_data(entity) for entity in entities],
-        "facts": [graph_lines.exported_fact(fact) for fact in stated],
+        "facts": [graph_lines.exported_fact(fact) for fact in everything if graph_lines.was_true(fact)],
     }
     output.emit(document, render=lambda data: json.dumps(data, ensure_ascii=True, indent=2))
 

@@ -133,12 +133,13 @@ def _document(items: Sequence[dict[str, Any]], declared: Sequence[dict[str, Any]
 
 
 def _term_data(term: Term) -> dict[str, Any]:
-    return {"kind": term.kind, "name": term.name, "exclusive": term.is_exclusive}
+    return {"kind": term.kind, "name": term.name, "exclusive": term.is_exclusive, "status": term.status}
 
 
 def _entity_data(entity: NewEntity) -> dict[str, Any]:
     relations = [_fact_data(fact) for fact in entity.facts]
-    return {"id": entity.id, "type": entity.type, "properties": entity.properties, "relations": relations}
+    data = {"id": entity.id, "type": entity.type, "properties": entity.properties, "relations": relations}
+    return data | ({"aliases": entity.aliases} if entity.aliases else {})
 
 
 def _fact_data(fact: NewFact) -> dict[str, Any]:
@@ -150,8 +151,8 @@ def _fact_data(fact: NewFact) -> dict[str, Any]:
         "source": fact.source,
     }
     if fact.valid is not None:
-        data |= {"valid_from": format_time(fact.valid.start)} if fact.valid.start > -inf else {}
-        data |= {"valid_to": format_time(fact.valid.end)} if fact.valid.end < inf else {}
+        data |= {"valid_from": format_time(fact.valid.start, is_exact=True)} if fact.valid.start > -inf else {}
+        data |= {"valid_to": format_time(fact.valid.end, is_exact=True)} if fact.valid.end < inf else {}
     return data
 
 

@@ -23,7 +23,7 @@ def render_jobs(jobs: Sequence[pb.CronJobInfo]) -> str:
     rows = []
     for job in jobs:
         more = (job.last.status, f"{job.agent} as {job.sender}") if is_wide else ()
-        rows.append([_fit_name(job.name), _describe_state(job), _format_next(job), *more, _describe_schedule(job)])
+        rows.append([_fit_name(job.name), _describe_state(job), _format_next(job), *more, describe_schedule(job)])
     return terminal.render_table(headers, rows)
 
 
@@ -50,7 +50,7 @@ def render_job(job: pb.CronJobInfo, firings: Sequence[pb.FiringInfo]) -> str:
     facts = [
         ("id", job.job_id),
         ("state", _describe_state(job)),
-        ("schedule", f"{_describe_schedule(job)} ({job.timezone})"),
+        ("schedule", f"{describe_schedule(job)} ({job.timezone})"),
         ("next", _format_local(job.next_at, job.timezone)),
         ("agent", job.runs_as),
         ("for", f"{job.agent} as {job.sender}"),
@@ -64,7 +64,8 @@ def render_job(job: pb.CronJobInfo, firings: Sequence[pb.FiringInfo]) -> str:
     ]
     lines = [terminal.paint(sanitize.line(job.name), bold=True)]
     lines += [f"{name:12} {sanitize.line(value)}" for name, value in facts if value]
-    lines += ["", sanitize.clean(job.prompt), "", render_firings(firings)]
+    what = f"workflow\n\n{job.workflow}" if job.is_workflow else job.prompt
+    lines += ["", sanitize.clean(what), "", render_firings(firings)]
     return "\n".join(lines)
 
 
@@ -73,6 +74,11 @@ def render_next(job: pb.CronJobInfo) -> str:
     if not job.next_at:
         return f"{render_name(job)}: {job.status}."
     return f"{render_name(job)}: next {_format_local(job.next_at, job.timezone)} ({sanitize.line(job.timezone)})."
+
+
+def render_when(job: pb.CronJobInfo) -> str:
+    """Return when a job runs next, or its state."""
+    return numbers.format_time(job.next_at) if job.next_at else job.status
 
 
 def render_name(job: pb.CronJobInfo) -> str:
@@ -104,7 +110,8 @@ def dump_job(job: pb.CronJobInfo) -> dict[str, Any]:
         "updated_at": job.updated_at,
         "last": dump_firing(job.last) if job.HasField("last") else None,
     }
-    return data | ({"taint": job.taint} if job.taint else {})
+    extra = {"taint": job.taint, "workflow": job.workflow or job.is_workflow}
+    return data | {name: value for name, value in extra.items() if value}
 
 
 def dump_firing(firing: pb.FiringInfo) -> dict[str, Any]:
@@ -143,13 +150,14 @@ def _describe_state(job: pb.CronJobInfo) -> str:
     return job.last.status if job.last.status in _LIVE else job.status
 
 
-def _describe_schedule(job: pb.CronJobInfo) -> str:
+def describe_schedule(job: pb.CronJobInfo) -> str:
+    """Return when a job runs, as its owner wrote it."""
     return job.schedule if job.schedule_type == "cron" else f"{job.schedule_type} {job.schedule}"
 
 
 def _describe_result(firing: pb.FiringInfo) -> str:
     if firing.skipped:
-        return "the run before has not ended" if firing.skipped == "running" else "missed"
+        return "the run before has not ended" if firing.skipped == "running" else firing.skipped
     return firing.waiting_for or firing.error or firing.result
 
 

@@ -27,6 +27,15 @@ _DRAWN = _Signs("├─ ", "└─ ", "│  ", "→", "←", "↑", "…")
 _ASCII = _Signs("|- ", "`- ", "|  ", "->", "<-", "^", "...")
 
 
+class _Paper(NamedTuple):
+    """What all lines of a drawing share."""
+
+    width: int
+    signs: _Signs
+    # By the number of the fact.
+    remarks: dict[int, str]
+
+
 class _Edge(NamedTuple):
     fact: pb.GraphFact
     node: str
@@ -39,6 +48,7 @@ class _Edge(NamedTuple):
 def render_tree(page: pb.GraphPage, width: int, *, ascii_only: bool) -> list[str]:
     """Draw what was found around a node: each fact once, at the node through which it is nearest."""
     signs = _ASCII if ascii_only else _DRAWN
+    contested = {fact.number: conflict.conflict_id for conflict in page.conflicts for fact in conflict.facts}
     (entity,) = page.entities
     edges = _arrange(entity.id, page.facts)
     rows = [terminal.paint(_clip(_render_node(entity.id, entity.type), width, signs), bold=True)]
@@ -46,7 +56,8 @@ def render_tree(page: pb.GraphPage, width: int, *, ascii_only: bool) -> list[str
     details += [f"{name}: {value}" for name, value in sorted(entity.properties.items())]
     under = signs.line if edges.get(entity.id) else "   "
     rows += [terminal.paint(_clip(f"{under}{sanitize.line(each)}", width, signs), dim=True) for each in details]
-    rows += _draw(entity.id, edges, "", width, signs)
+    remarks = {fact.number: _render_remarks(fact, contested.get(fact.number, "")) for fact in page.facts}
+    rows += _draw(entity.id, edges, "", _Paper(width, signs, remarks))
     if not page.facts:
         rows.append("No facts.")
     if page.truncated:
@@ -78,8 +89,9 @@ def _arrange(start: str, facts: Sequence[pb.GraphFact]) -> dict[str, list[_Edge]
     return edges
 
 
-def _draw(node: str, edges: dict[str, list[_Edge]], under: str, width: int, signs: _Signs) -> list[str]:
+def _draw(node: str, edges: dict[str, list[_Edge]], under: str, paper: _Paper) -> list[str]:
     rows: list[str] = []
+    width, signs = paper.width, paper.signs
     below = edges.get(node, [])
     for number, edge in enumerate(below, 1):
         is_last = number == len(below)
@@ -87,11 +99,11 @@ def _draw(node: str, edges: dict[str, list[_Edge]], under: str, width: int, sign
         text = f"{sanitize.line(edge.fact.predicate)} {arrow} {_render_node(edge.node, edge.type)}"
         text += f" {signs.again}" if edge.is_again and edge.node != node else ""
         # A long name is cut, not what is remarked about the fact.
-        remarks = _render_remarks(edge.fact)
+        remarks = paper.remarks[edge.fact.number]
         room = max(_NARROWEST, width - sanitize.columns(remarks)) if width else 0
         rows.append(_clip(f"{under}{signs.last if is_last else signs.branch}{text}", room, signs) + remarks)
         if not edge.is_again:
-            rows += _draw(edge.node, edges, f"{under}{'   ' if is_last else signs.line}", width, signs)
+            rows += _draw(edge.node, edges, f"{under}{'   ' if is_last else signs.line}", paper)
     return rows
 
 
@@ -99,8 +111,9 @@ def _render_node(name: str, kind: str) -> str:
     return f"{sanitize.line(name)} ({sanitize.line(kind)})" if kind else sanitize.line(name)
 
 
-def _render_remarks(fact: pb.GraphFact) -> str:
-    remarks = [f"until {render_day(fact.valid_to)}"] if fact.HasField("valid_to") else []
+def _render_remarks(fact: pb.GraphFact, conflict_id: str) -> str:
+    remarks = [conflict_id] if conflict_id else []
+    remarks += [f"until {render_last_day(fact.valid_to)}"] if fact.HasField("valid_to") else []
     remarks += [f"{fact.confidence:.0%}"] if fact.confidence < _CERTAIN else []
     remarks += [f"from {sanitize.line(fact.taint)}"] if fact.taint else []
     return f" [{'; '.join(remarks)}]" if remarks else ""
@@ -154,14 +167,28 @@ def fact_data(fact: pb.GraphFact) -> dict[str, Any]:
 
 
 def exported_fact(fact: pb.GraphFact) -> dict[str, Any]:
-    """Return a fact in the form that an import reads."""
-    data = {name: value for name, value in fact_data(fact).items() if not name.endswith("_at")}
-    data |= {"valid_from": format_time(fact.valid_from)} if fact.HasField("valid_from") else {}
-    return data | ({"valid_to": format_time(fact.valid_to)} if fact.HasField("valid_to") else {})
+    """Return a fact in the form that an import reads. One that was retracted was true until then."""
+    left_out = ("reason", "wrong", "stated_subject", "stated_object")
+    data = {name: value for name, value in fact_data(fact).items() if not name.endswith("_at") and name not in left_out}
+    ends = [fact.valid_to] if fact.HasField("valid_to") else []
+    ends += [fact.retracted_at] if fact.retracted_at else []
+    data |= {"valid_from": format_time(fact.valid_from, is_exact=True)} if fact.HasField("valid_from") else {}
+    return data | ({"valid_to": format_time(min(ends), is_exact=True)} if ends else {})
+
+
+def was_true(fact: pb.GraphFact) -> bool:
+    """Whether a fact was ever true, as far as is known now."""
+    begins_later = fact.HasField("valid_from") and 0 < fact.retracted_at <= fact.valid_from
+    return not fact.wrong and not begins_later
 
 
 def render_day(at: float) -> str:
     return format_time(at).partition("T")[0]
+
+
+def render_last_day(end: float) -> str:
+    """Return the last day before an end: the end itself is not included."""
+    return render_day(end - 1)
 
 
 def entity_data(entity: pb.GraphEntity) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from random import Random
 from msgspec import Struct
 
 from moot.agents.registry import Registry
-from moot.automation.cron_jobs import CronJobs
+from moot.automation.automation import Automation
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.configured_broker import ConfiguredBroker
 from moot.daemon.live_models import LiveModels
@@ -34,6 +34,7 @@ from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
 from moot.daemon.requests.undo import UndoRequests
 from moot.daemon.requests.visits import VisitRequests
+from moot.daemon.requests.workflows import WorkflowRequestDependencies, WorkflowRequests
 from moot.daemon.toolset import Toolset
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Vault
@@ -61,7 +62,7 @@ class HandlerDependencies(Struct, frozen=True, kw_only=True):
     bus: Bus
     toolset: Toolset
     runtime: Runtime
-    cron: CronJobs
+    automation: Automation
     reloader: Reloader
     principals: Principals
     facts: DaemonFacts
@@ -119,13 +120,27 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             clock=d.clock,
             rng=d.rng,
         ),
-        cron=CronRequests(jobs=d.cron, teammates=runtime.teammates, requests=runtime.requests),
+        cron=CronRequests(jobs=d.automation.jobs, teammates=runtime.teammates, requests=runtime.requests),
+        workflows=_build_workflows(d),
         undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.mask_secrets),
         stretches=_build_stretches(d),
         graph=GraphRequests(graph=d.storage.graph, clock=d.clock),
         agent_data=AgentDataRequests(
             tasks=d.storage.tasks, memories=d.storage.memories, requests=runtime.requests, clock=d.clock, rng=d.rng
         ),
+    )
+
+
+def _build_workflows(d: HandlerDependencies) -> WorkflowRequests:
+    return WorkflowRequests(
+        WorkflowRequestDependencies(
+            executor=d.automation.workflows,
+            library=d.automation.library,
+            jobs=d.automation.jobs,
+            workflows=d.storage.workflows,
+            requests=d.runtime.requests,
+            clock=d.clock,
+        )
     )
 
 

@@ -43,6 +43,8 @@ class CronRequests:
             schedule_type=asked.schedule_type,
             schedule=asked.schedule,
             prompt=clean(asked.prompt),
+            workflow=clean(asked.workflow),
+            file=asked.file,
             agent=agent,
             zone=asked.timezone,
             conversation_mode=asked.session_mode,
@@ -53,7 +55,7 @@ class CronRequests:
             search_path=asked.search_path,
         )
         job, is_new = await self._jobs.add(ConversationKey(agent, principal.sender(asked.sender)), draft)
-        reply.send(pb.ServerMessage(cron_jobs=pb.CronJobList(jobs=[_job_info(job)], created=is_new)))
+        reply.send(pb.ServerMessage(cron_jobs=pb.CronJobList(jobs=[job_info(job)], created=is_new)))
 
     async def list_cron_jobs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.list_cron_jobs
@@ -62,7 +64,7 @@ class CronRequests:
         else:
             found = await self._list_jobs(request.agent, request.sender, principal)
         last = await self._jobs.list_last_firings(agent=request.agent, sender=request.sender)
-        infos = [_job_info(job, shown=0 if request.job else _LISTED_TEXT) for job in found]
+        infos = [job_info(job, shown=0 if request.job else _LISTED_TEXT) for job in found]
         for info in infos:
             if info.job_id in last:
                 info.last.CopyFrom(self._firing_info(last[info.job_id]))
@@ -81,8 +83,8 @@ class CronRequests:
             case "remove":
                 await self._jobs.remove(job)
             case "run":
-                run_id = (await self._jobs.fire_now(job)).id
-        reply.send(pb.ServerMessage(cron_jobs=pb.CronJobList(jobs=[_job_info(job)], run_id=run_id)))
+                run_id = await self._jobs.fire_now(job)
+        reply.send(pb.ServerMessage(cron_jobs=pb.CronJobList(jobs=[job_info(job)], run_id=run_id)))
 
     async def list_firings(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.list_firings
@@ -131,6 +133,9 @@ class CronRequests:
         )
         if live is not None and live.block.condition in (Condition.ASKING, Condition.BLOCKED):
             info.waiting_for = live.block.reason
+        if record.workflow is not None:
+            info.started_at, info.ended_at = record.workflow.created_at, record.workflow.ended_at
+            info.error = record.workflow.error
         if run is not None:
             info.started_at, info.ended_at = run.started_at, run.ended_at
             if run.end is not None:
@@ -139,7 +144,7 @@ class CronRequests:
         return info
 
 
-def _job_info(job: CronJob, *, shown: int = 0) -> pb.CronJobInfo:
+def job_info(job: CronJob, *, shown: int = 0) -> pb.CronJobInfo:
     """Return the info of a job, with its prompt cut to `shown` characters unless that is 0."""
     return pb.CronJobInfo(
         job_id=job.id,
@@ -148,6 +153,8 @@ def _job_info(job: CronJob, *, shown: int = 0) -> pb.CronJobInfo:
         name=job.name,
         runs_as=job.agent,
         prompt=job.prompt[:shown] if shown else job.prompt,
+        workflow="" if shown else job.workflow,
+        is_workflow=bool(job.workflow),
         schedule_type=job.schedule.kind,
         schedule=job.schedule.text,
         timezone=job.schedule.zone,

@@ -24,6 +24,7 @@ from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
 from moot.daemon.requests.undo import UndoRequests
 from moot.daemon.requests.visits import VisitRequests
+from moot.daemon.requests.workflows import WorkflowRequests
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
@@ -53,6 +54,7 @@ class Handlers:
         peers: PeerRequests,
         visits: VisitRequests,
         cron: CronRequests,
+        workflows: WorkflowRequests,
         graph: GraphRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
@@ -120,6 +122,14 @@ class Handlers:
             "list_cron_jobs": cron.list_cron_jobs,
             "change_cron_job": cron.change_cron_job,
             "list_firings": cron.list_firings,
+            "start_workflow": workflows.start_workflow,
+            "get_workflow": workflows.get_workflow,
+            "save_workflow": workflows.save_workflow,
+            "list_workflows": workflows.list_workflows,
+            "remove_workflow": workflows.remove_workflow,
+            "get_workflow_run": workflows.get_workflow_run,
+            "list_workflow_runs": workflows.list_workflow_runs,
+            "cancel_workflow": workflows.cancel_workflow,
             "read_graph": graph.read_graph,
             "change_graph": graph.change_graph,
             "import_graph": graph.import_graph,

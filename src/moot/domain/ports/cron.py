@@ -5,6 +5,7 @@ from typing import Protocol
 from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import CronJob, Firing, FiringRecord
 from moot.domain.run import Run
+from moot.domain.workflow import WorkflowLaunch
 
 
 class CronStore(Protocol):
@@ -35,8 +36,10 @@ class CronStore(Protocol):
 
     async def list_due(self, now: float, *, limit: int) -> list[CronJob]: ...
 
-    async def fire(self, job: CronJob, firing: Firing, run: Run | None, *, next_at: float | None) -> Firing | None:
-        """Record a firing, queue its run and set when the job fires next, in one transaction.
+    async def fire(
+        self, job: CronJob, firing: Firing, work: Run | WorkflowLaunch | None, *, next_at: float | None
+    ) -> Firing | None:
+        """Record a firing, store its run or workflow run and set when the job fires next, in one transaction.
 
         A firing of the schedule is not recorded, and None returned, if the job is not due at that instant any more, or
         has been changed since `job` was read. If a run of the job has not ended, a firing of the schedule is recorded

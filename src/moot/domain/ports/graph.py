@@ -28,8 +28,11 @@ class Graph(Protocol):
 
     # ---- facts ----
 
-    async def assert_fact(self, owner: str, new: NewFact, statement: Statement) -> Asserted:
-        """Store a fact, unless it is known. What contradicts it is found in the same transaction."""
+    async def assert_fact(self, owner: str, new: NewFact, statement: Statement, *, proposes: bool = False) -> Asserted:
+        """Store a fact, unless it is known. What contradicts it is found in the same transaction.
+
+        An unknown predicate is an error with the nearest name, unless the caller `proposes` it.
+        """
         ...
 
     async def retract(

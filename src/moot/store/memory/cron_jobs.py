@@ -6,7 +6,8 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import MOST_FIRINGS, MOST_JOBS, CronJob, Firing, FiringRecord, SkipReason
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.run import Run
-from moot.store.memory import found_runs, nodes, runs
+from moot.domain.workflow import WorkflowLaunch
+from moot.store.memory import found_runs, nodes, runs, workflows
 from moot.store.memory.database import Database, check_text
 from moot.store.memory.transactions import Transactions
 
@@ -48,8 +49,10 @@ class MemoryCron:
     async def list_due(self, now: float, *, limit: int) -> list[CronJob]:
         return await self._transactions.read(lambda db: _list_due(db, now)[:limit])
 
-    async def fire(self, job: CronJob, firing: Firing, run: Run | None, *, next_at: float | None) -> Firing | None:
-        return await self._transactions.write(lambda db: _fire(db, job, firing, run, next_at))
+    async def fire(
+        self, job: CronJob, firing: Firing, work: Run | WorkflowLaunch | None, *, next_at: float | None
+    ) -> Firing | None:
+        return await self._transactions.write(lambda db: _fire(db, job, firing, work, next_at))
 
     async def list_last_firings(self, *, agent: str = "", sender: str = "") -> list[FiringRecord]:
         return await self._transactions.read(lambda db: _list_last_firings(db, agent, sender))
@@ -61,7 +64,7 @@ class MemoryCron:
 
 
 def _save(db: Database, job: CronJob) -> tuple[CronJob, bool]:
-    check_text(*job.owner, job.name, job.agent, job.prompt, job.cwd, job.search_path, job.schedule.text)
+    check_text(*job.owner, job.name, job.agent, job.prompt, job.workflow, job.cwd, job.search_path, job.schedule.text)
     if job.delivers and db.conversation(job.owner) is None:
         # Questions of its runs are asked there.
         nodes.claim(db, job.owner, job.updated_at)
@@ -103,18 +106,22 @@ def _list_due(db: Database, now: float) -> list[CronJob]:
     return [job for _, _, job in sorted(due, key=lambda each: each[:2])]
 
 
-def _fire(db: Database, job: CronJob, firing: Firing, run: Run | None, next_at: float | None) -> Firing | None:
+def _fire(
+    db: Database, job: CronJob, firing: Firing, work: Run | WorkflowLaunch | None, next_at: float | None
+) -> Firing | None:
     current = db.cron_jobs.get(job.id)
     if not firing.is_manual and (current != job or job.is_paused or job.next_at != firing.due_at):
         return None
     if current is None or (job.id, firing.due_at) in db.cron_firings:
         return None
-    if run is not None and any(_is_live(db, each) for each in db.cron_firings.find("job", job.id)):
+    if work is not None and any(_is_live(db, each) for each in db.cron_firings.find("job", job.id)):
         if firing.is_manual:
             raise Conflict(f"a run of {job.name} has not ended", fix="Wait for it, or stop it.")
-        firing, run = replace(firing, skipped=SkipReason.RUNNING), None
-    if run is not None:
-        firing = replace(firing, run_id=runs.spawn(db, run).id)
+        firing, work = replace(firing, skipped=SkipReason.RUNNING), None
+    if isinstance(work, WorkflowLaunch):
+        firing = replace(firing, run_id=workflows.create(db, work.run, work.reports).id)
+    elif work is not None:
+        firing = replace(firing, run_id=runs.spawn(db, work).id)
     db.cron_firings.put((job.id, firing.due_at), firing)
     if not firing.is_manual:
         db.cron_jobs.put(job.id, replace(current, next_at=next_at))
@@ -123,8 +130,8 @@ def _fire(db: Database, job: CronJob, firing: Firing, run: Run | None, next_at: 
 
 
 def _is_live(db: Database, firing: Firing) -> bool:
-    run = db.runs.get(firing.run_id)
-    return run is not None and not run.is_ended
+    run, workflow = db.runs.get(firing.run_id), db.workflows.get(firing.run_id)
+    return (run is not None and not run.is_ended) or (workflow is not None and not workflow.run.ended_at)
 
 
 def _prune(db: Database, job_id: str) -> None:
@@ -139,9 +146,10 @@ def _list_firings(db: Database, job_id: str, agent: str, sender: str) -> list[Fi
     found = db.cron_firings.find("job", job_id) if job_id else list(db.cron_firings)
     records: list[FiringRecord] = []
     for firing in sorted(found, key=lambda firing: (firing.fired_at, firing.due_at), reverse=True):
-        job, run = db.cron_jobs[firing.job_id], db.runs.get(firing.run_id)
+        job, row = db.cron_jobs[firing.job_id], db.runs.get(firing.run_id)
         if _is_of(job, agent, sender):
-            records.append(FiringRecord(firing=firing, job=job, run=found_runs.read(db, run) if run else None))
+            run, workflow = found_runs.read(db, row) if row else None, db.workflows.get(firing.run_id)
+            records.append(FiringRecord(firing=firing, job=job, run=run, workflow=workflow.run if workflow else None))
     return records
 
 

@@ -84,8 +84,8 @@ class MemoryGraphRows:
         found = (row.entity for row in self._db.graph_entities.find("root", root))
         return sorted(found, key=lambda row: row.number)
 
-    def list_similar_ids(self, entity_id: str) -> list[str]:
-        return [row.id for row in self._entities() if row.id.startswith(entity_id[:1]) and not row.taint]
+    def list_similar(self, entity_id: str) -> list[EntityRow]:
+        return [row for row in self._entities() if row.id.startswith(entity_id[:1])]
 
     def list_roots(self, type_name: str, filters: Sequence[PropertyFilter], after: int, limit: int) -> list[EntityRow]:
         everything = self._entities()
@@ -122,6 +122,12 @@ class MemoryGraphRows:
 
     def count_facts(self) -> int:
         return self._db.graph_facts.count("owner", self._owner)
+
+    def count_about(self, root: int) -> int:
+        facts = self._db.graph_facts
+        numbers = [row.number for row in self.list_group(root)]
+        found = (row for number in numbers for index in ("subject", "target") for row in facts.find(index, number))
+        return len({row.fact.number for row in found})
 
     def add_fact(self, new: NewFact, valid: Period, subject: EntityRow, target: EntityRow, statement: Statement) -> int:
         check_text(new.source)
@@ -209,14 +215,23 @@ class MemoryGraphRows:
 
     # ---- counts, and the end ----
 
-    def measure_type(self, name: str) -> tuple[int, int, dict[str, int], dict[str, int]]:
-        roots = {row.root for row in self._entities() if row.type == name}
-        numbers = {row.number for root in roots for row in self.list_group(root)}
+    def measure_type(self, name: str) -> tuple[int, dict[str, int], dict[str, int]]:
+        roots, numbers = self._find_group_of_type(name)
         properties = Counter(row.name for number in numbers for row in self._db.graph_properties.find("entity", number))
         predicates = Counter(
             row.fact.predicate for number in numbers for row in self._db.graph_facts.find("subject", number)
         )
-        return len(roots), predicates.total(), dict(sorted(properties.items())), dict(sorted(predicates.items()))
+        return len(roots), dict(sorted(properties.items())), dict(sorted(predicates.items()))
+
+    def _find_group_of_type(self, name: str) -> tuple[set[int], set[int]]:
+        roots = {row.root for row in self._entities() if row.type == name}
+        return roots, {row.number for root in roots for row in self.list_group(root)}
+
+    def find_type_taint(self, name: str) -> frozenset[str]:
+        _, numbers = self._find_group_of_type(name)
+        entities = [self.get_entity(number) for number in numbers]
+        properties = [row.taint for number in numbers for row in self._db.graph_properties.find("entity", number)]
+        return frozenset().union(*(row.taint | row.merge_taint for row in entities), *properties)
 
     def measure(self) -> tuple[int, int, int, int]:
         everything = self._entities()

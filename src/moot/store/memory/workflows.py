@@ -23,7 +23,7 @@ class MemoryWorkflows:
         self._transactions = transactions
 
     async def create(self, run: WorkflowRun, reports: Sequence[WorkflowReport]) -> WorkflowRun:
-        return await self._transactions.write(lambda db: _create(db, run, reports))
+        return await self._transactions.write(lambda db: create(db, run, reports))
 
     async def get(self, run_id: str) -> WorkflowRun | None:
         return await self._transactions.read(lambda db: _get(db, run_id))
@@ -50,7 +50,8 @@ class MemoryWorkflows:
         return await self._transactions.read(lambda db: _list_owed(db, run_id))
 
 
-def _create(db: Database, run: WorkflowRun, reports: Sequence[WorkflowReport]) -> WorkflowRun:
+def create(db: Database, run: WorkflowRun, reports: Sequence[WorkflowReport]) -> WorkflowRun:
+    """Store a run with the reports it owes. The same start returns the run that was stored before."""
     if run.start_key:
         for row in db.workflows.find("start", run.start_key):
             return row.run

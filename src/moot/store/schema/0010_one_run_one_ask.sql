@@ -586,12 +586,13 @@ CREATE TABLE graph_facts (
     run_id       TEXT    NOT NULL,
     taint        TEXT    NOT NULL
 ) STRICT;
-CREATE INDEX graph_facts_of_subject ON graph_facts (subject, predicate);
+CREATE INDEX graph_facts_of_subject ON graph_facts (subject, predicate, object);
 CREATE INDEX graph_facts_of_object ON graph_facts (object, predicate);
 CREATE INDEX graph_facts_of_predicate ON graph_facts (owner, predicate);
 CREATE INDEX graph_facts_in_order ON graph_facts (owner);
 -- Schedules. `agent` and `sender` are the conversation that asked for the job and gets its results, `runs_as` the agent
--- that is given the prompt. `next_at` is NULL if it will not fire.
+-- that is given the prompt. `workflow` is the text of a workflow, instead of a prompt. `next_at` is NULL if it will not
+-- fire.
 CREATE TABLE cron_jobs (
     id            TEXT    NOT NULL PRIMARY KEY,
     agent         TEXT    NOT NULL,
@@ -599,6 +600,7 @@ CREATE TABLE cron_jobs (
     name          TEXT    NOT NULL,
     runs_as       TEXT    NOT NULL,
     prompt        TEXT    NOT NULL,
+    workflow      TEXT    NOT NULL,
     schedule_kind TEXT    NOT NULL,
     schedule      TEXT    NOT NULL,
     zone          TEXT    NOT NULL,

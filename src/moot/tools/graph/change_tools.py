@@ -24,7 +24,8 @@ _TARGETS = f"The new status: {', '.join(TARGETS)}."
 
 
 async def _assert_fact(call: GraphCall, arguments: Arguments) -> ToolResult:
-    asserted = await call.graph.assert_fact(call.owner, read_fact(arguments), call.statement)
+    proposes = arguments.get("propose") is True
+    asserted = await call.graph.assert_fact(call.owner, read_fact(arguments), call.statement, proposes=proposes)
     message = "The fact is stored." if asserted.is_new else "The fact was known already."
     if asserted.conflict is not None:
         message += f" It contradicts others: {asserted.conflict.id} is open until it is resolved."
@@ -105,7 +106,7 @@ _PLANS = [
         make_spec(
             "ontology_assert_fact",
             "Store a fact: subject, predicate, object. Tells whether it contradicts others. "
-            "An unknown type or predicate is proposed, unless it looks like a known one misspelt.",
+            "An unknown predicate is an error, unless `propose` is set.",
             {"subject": "The id of the subject.", "predicate": "The predicate.", "object": "The id of the object."},
             {
                 "subject_type": {"type": "string", "description": "The type of the subject."},
@@ -114,6 +115,7 @@ _PLANS = [
                 "confidence": CONFIDENCE,
                 "valid_from": VALID_FROM,
                 "valid_to": VALID_TO,
+                "propose": {"type": "boolean", "description": "Add the predicate if it is unknown; default false."},
             },
             changes=True,
         ),

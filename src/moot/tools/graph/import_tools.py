@@ -38,7 +38,7 @@ async def _add(call: GraphCall, parsed: Parsed, statement: Statement) -> ToolRes
         "conflicts": done.conflicts,
         "proposed": done.proposed,
     }
-    return answer(data, statement.taint)
+    return answer(data, statement.taint | done.taint)
 
 
 async def _from_mcp(call: GraphCall, arguments: Arguments) -> ToolResult:
@@ -49,7 +49,7 @@ async def _from_mcp(call: GraphCall, arguments: Arguments) -> ToolResult:
     statement = replace(call.statement, taint=call.context.taint | {_MCP})
     done = await call.graph.import_entities(call.owner, [entity], (), statement)
     if done.refusals:
-        return answer({"entity_id": "", "error": done.refusals[0].reason}, is_error=True)
+        return answer({"entity_id": "", "error": done.refusals[0].reason}, done.taint, is_error=True)
     data = {
         "entity_id": entity.id,
         "properties": len(entity.properties),
@@ -63,7 +63,8 @@ _PLANS = [
     (
         make_spec(
             "ontology_import_json",
-            "Import entities with properties and relations from JSON. Entities that cannot be imported are listed.",
+            "Import entities with properties and relations from JSON. Entities that cannot be imported are listed. "
+            "New predicates are declared in the list `predicates`: {name, exclusive}.",
             {
                 "data": '{"entities": [{"id", "type", "properties": {}, "relations": [{"predicate", "object"}]}]}',
             },

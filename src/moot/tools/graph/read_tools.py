@@ -13,7 +13,7 @@ from moot.domain.graph import (
     Walk,
 )
 from moot.domain.near_names import suggest_name
-from moot.domain.ontology import Term, TermKind, format_time, parse_period, require_term
+from moot.domain.ontology import Term, TermKind, format_time, parse_period
 from moot.domain.ports.graph import PropertyFilter
 from moot.domain.ports.tool import ToolResult
 from moot.tools.graph.actions import ACTIONS
@@ -63,16 +63,12 @@ async def _query(call: GraphCall, arguments: Arguments) -> ToolResult:
     subject, target = get_text(arguments, "subject"), get_text(arguments, "object")
     if not subject and not target:
         raise BadRequest("either subject or object is required", fix="Name the node to search for.")
-    predicate = get_text(arguments, "predicate")
-    if predicate:
-        terms = {(term.kind, term.name): term for term in await call.graph.list_terms(call.owner)}
-        require_term(terms, TermKind.PREDICATE, predicate)
     found = await call.graph.list_facts(
         call.owner,
         FactFilter(
             subject=subject and get_id(arguments, "subject"),
             object=target and get_id(arguments, "object"),
-            predicate=predicate,
+            predicate=get_text(arguments, "predicate"),
             subject_type=get_text(arguments, "subject_type"),
             object_type=get_text(arguments, "object_type"),
             during=call.today,
@@ -182,7 +178,7 @@ async def _describe_type(call: GraphCall, arguments: Arguments) -> ToolResult:
         "predicates": [_term_data(terms[each]) for each in usage.predicates if each in terms],
         "history": [{"status": term.status, "reason": term.reason} for term in changes],
     }
-    return answer(data, join_taint((term.taint for term in changes), (terms[each].taint for each in usage.predicates)))
+    return answer(data, join_taint([usage.taint], (term.taint for term in changes)))
 
 
 async def _type_usage(call: GraphCall, arguments: Arguments) -> ToolResult:
@@ -197,9 +193,7 @@ async def _type_usage(call: GraphCall, arguments: Arguments) -> ToolResult:
         "properties": usage.properties,
         "predicates": usage.predicates,
     }
-    # The names of properties come from imports, which may be of untrusted text.
-    entities = await call.graph.list_entities(call.owner, type_name=name, limit=_MOST_ENTITIES)
-    return answer(data, join_taint([term.taint], (entity.taint for entity in entities)))
+    return answer(data, usage.taint)
 
 
 async def _schema_health(call: GraphCall, _arguments: Arguments) -> ToolResult:

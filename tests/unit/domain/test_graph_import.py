@@ -1,0 +1,69 @@
+"""Reading CSV and JSON for the knowledge graph: every row is read or refused, whatever it contains."""
+
+import csv
+import io
+from contextlib import suppress
+from math import inf
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moot.domain.errors import MootError
+from moot.domain.graph_import import parse_csv, parse_json, parse_jsonl
+
+FIELDS = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=6)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+KEYS = st.sampled_from(["id", "type", "properties", "relations", "aliases", "predicate", "object", "valid_to", "x"])
+
+
+@given(st.lists(st.lists(FIELDS, min_size=1, max_size=4), max_size=6), st.sampled_from([",", ";", "\t"]))
+def test_every_row_of_a_table_is_an_entity_or_a_refusal(table: list[list[str]], delimiter: str) -> None:
+    written = io.StringIO()
+    csv.writer(written, delimiter=delimiter).writerows([["name", "height", "note"], *table])
+    parsed = parse_csv(f"\ufeff{written.getvalue()}", "tree")
+    assert parsed.total == sum(1 for row in table if any(field.strip() for field in row))
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "refused"),
+    [
+        ("name,note\noak,a\nfir\nelm,b,c\nyew,d", ["oak", "yew"], ["line 3", "line 4"]),
+        ('\ufeffname;"a, b, c"\r\noak;1\r\n', ["oak"], []),
+        ('name,note\noak,"a\nfir,b\n', [], ["line 2"]),
+        ('name,note\noak,"a"b\nfir,c\n', ["fir"], ["line 2"]),
+        ('name,note\n"o\nak",a\nfir\n', ["o ak"], ["line 4"]),
+        ("name\tnote\roak\ta\r", ["oak"], []),
+    ],
+)
+def test_a_row_that_does_not_fit_is_refused_with_its_line(text: str, names: list[str], refused: list[str]) -> None:
+    parsed = parse_csv(text, "tree")
+    assert [entity.id for entity in parsed.entities] == names
+    assert [refusal.place for refusal in parsed.refusals] == refused
+
+
+@given(st.lists(st.dictionaries(KEYS, VALUES, max_size=5) | VALUES, max_size=4))
+def test_every_item_of_a_document_is_an_entity_or_a_refusal(items: list[object]) -> None:
+    plain = msgspec.json.encode(items).decode()
+    assert parse_json(plain).total == len(items)
+    lines = "\n".join(msgspec.json.encode(item).decode() for item in items)
+    assert parse_jsonl(lines).total == len(items)
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused_in_one_sentence(text: str) -> None:
+    for parse in (parse_json, parse_jsonl, lambda data: parse_csv(data, "tree")):
+        with suppress(MootError):
+            parse(text)
+
+
+def test_the_last_day_of_the_calendar_is_no_end() -> None:
+    document = '{"facts": [{"subject": "ada", "predicate": "knows", "object": "bob", "valid_to": "9999-12-31"}]}'
+    (entity,) = parse_json(document).entities
+    assert entity.facts[0].valid is not None
+    assert entity.facts[0].valid.end == inf

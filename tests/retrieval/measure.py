@@ -1,6 +1,6 @@
 """Measures retrieval on the labelled questions: `./dev rag-eval`. The held-out third was never used for tuning.
 
-Every document of the corpus is one passage. The baseline is SQLite's full text index over the plain words, ranked by its
+Every document of the corpus is one passage. The baseline is SQLite's full text index over the plain words, ranked by
 BM25, for the same questions.
 """
 

@@ -73,6 +73,8 @@ async def test_a_document_is_replaced_whole_and_touched_or_removed(storage: Stor
     after = await index.list_vectors(ME, after=before.numbers[-1])
     assert (after.count, len(after.numbers)) == (2, 1)
     assert after.version != before.version
+    unchanged = await index.list_vectors(ME, after=0, unless=after.version)
+    assert (unchanged.version, unchanged.numbers) == (after.version, ())
     # The numbers of what is gone find nothing, in whatever order they are asked for.
     kept = [passage.content for passage in await index.get_passages(ME, [*after.numbers, *before.numbers])]
     assert kept == ["new words", "kept"]

@@ -4,9 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.daemon_process import PROVIDER_CONFIG, LiveDaemon
+from aiohttp import web
+
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
+from tests.web_server import serving
 
 # Every search looks at the files.
 CONFIG = PROVIDER_CONFIG + "\n[rag]\ncheck_seconds = 0\n"
@@ -142,3 +147,101 @@ async def test_only_files_of_the_working_directory_are_indexed(
     assert "missing.md does not exist" in told[4]
     assert told[5]["documents"] == 0
     assert told[6]["count"] == 0
+
+
+async def test_an_answer_is_checked_against_the_passages_it_cites(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    (tmp_path / "pool.md").write_text("The pool opens at seven and closes at nine in the evening.\n")
+    (tmp_path / "forest.md").write_text("Mushrooms grow behind the pool.\n")
+    question = call("rag_answer", question="When does the pool open?")
+    async with daemon.client() as talk:
+        await do(talk, provider, sender, call("rag_index", source="."), cwd=tmp_path)
+        told: list[Any] = []
+        for reply in ("At seven, the pool opens then [1].", "It opens at seven.", "At noon [9].", "Trout [1].", ""):
+            provider.program({"calls": [question]}, {"text": reply or "NOT IN THE DOCUMENTS."}, {"text": "Done."})
+            speech = await talk.say("librarian", "ask", sender, cwd=str(tmp_path))
+            told += [json.loads(result.output) for result in speech.of("tool_result")]
+        (nothing,) = await do(talk, provider, sender, call("rag_answer", question="Zyx qwv?"), cwd=tmp_path)
+    good, uncited, invalid, unsupported, absent = told
+    assert (good["grounded"], good["message"]) == (True, "Every citation exists in the documents.")
+    (citation,) = good["citations"]
+    assert citation["citation"] == "pool.md:1"
+    assert citation["text"] in (tmp_path / "pool.md").read_text()
+    assert (uncited["grounded"], uncited["message"]) == (False, "The answer cites no passage; do not rely on it.")
+    assert "cites passages that do not exist (9)" in invalid["message"]
+    assert (unsupported["grounded"], unsupported["citations"][0]["supported"]) == (False, False)
+    for each in (absent, nothing):
+        assert (each["found"], each["answer"], each["message"]) == (False, "", "Not in the documents.")
+
+
+async def test_a_page_is_fetched_within_the_rules_and_taints_what_is_found(home: Home, provider: Provider) -> None:
+    async def answer(request: web.BaseRequest) -> web.Response:
+        if request.path == "/image":
+            return web.Response(body=b"\0\1", content_type="image/png")
+        text = "<html><title>Moor</title><body><h1>Moor</h1><p>The moor is closed in winter.</p></body></html>"
+        return web.Response(text=text, content_type="text/html")
+
+    async with serving(answer) as site:
+        config = PROVIDER_CONFIG.replace("PROVIDER_URL", provider.url)
+        home.furnish(config=config + f'\n[web]\nallow_private = ["127.0.0.1:{site.port}"]\n')
+        with daemon_thread(home) as daemon:
+            async with daemon.client() as talk:
+                indexed, private, image, found = await do(
+                    talk,
+                    provider,
+                    "user",
+                    call("rag_index", source=f"{site.url}/page"),
+                    call("rag_index", source="http://127.0.0.1:1/"),
+                    call("rag_index", source=f"{site.url}/image"),
+                    call("rag_search", query="When is the moor closed?"),
+                )
+                assert (indexed["place"], indexed["documents"]) == (f"{site.url}/page", 1)
+                assert "127.0.0.1" in private
+                assert "image/png" in image
+                assert found["results"][0]["citation"].startswith(f"{site.url}/page")
+                assert "closed in winter" in found["results"][0]["text"]
+        assert home.query("SELECT DISTINCT taint FROM documents") == [("web",)]
+        assert ("web",) in home.query("SELECT DISTINCT taint FROM messages WHERE role = 'tool'")
+
+
+async def test_archived_messages_are_indexed_for_their_agent_and_deleted_with_the_conversation(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        provider.program({"text": "The ferry to the island leaves at dawn."})
+        await talk.say("librarian", "When does the ferry leave?", sender)
+        provider.program({"match": "Write the summary now", "text": "They spoke of a ferry."})
+        await talk.compact("librarian", sender)
+        indexed, found = await do(
+            talk, provider, sender, call("rag_index", source="archive"), call("rag_search", query="ferry to the island")
+        )
+        assert indexed["documents"] == 1
+        assert found["results"][0]["citation"].startswith("archive 1, messages 1-")
+        assert "librarian: The ferry to the island leaves at dawn." in found["results"][0]["text"]
+        counted = await talk.ask(delete=pb.DeleteMsg(agent="librarian", sender=sender))
+        assert counted.deleted.documents == 1
+        await talk.ask(delete=pb.DeleteMsg(agent="librarian", sender=sender, confirm=True))
+        (gone,) = await do(talk, provider, sender, call("rag_search", query="ferry to the island"))
+        assert gone["message"] == "Nothing is indexed yet; use rag_index first."
+
+
+async def test_secrets_are_not_stored_in_the_index(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    token = "open-sesame-4711-behind-the-hedge"
+    daemon.cli("secrets", "set", "gate", stdin=token)
+    (tmp_path / "setup.md").write_text(f"The gate opens with the token {token} today.\n")
+    (tmp_path / "key.md").write_text(
+        "-----BEGIN PRIVATE KEY-----\n"
+        + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n" * 8
+        + "-----END PRIVATE KEY-----\n"
+    )
+    async with daemon.client() as talk:
+        indexed, found = await do(
+            talk, provider, sender, call("rag_index", source="."), call("rag_search", query="gate token"), cwd=tmp_path
+        )
+    assert indexed["documents"] == 1
+    assert [each["document"] for each in indexed["refused"]] == ["key.md"]
+    assert "gate" in found["results"][0]["text"]
+    assert token not in json.dumps(found)

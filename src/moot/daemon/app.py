@@ -228,6 +228,7 @@ class Daemon:
                 toolset=self.toolset,
                 runtime=self.runtime,
                 automation=self.automation,
+                retrieval=self.retrieval,
                 reloader=self.reloader,
                 principals=self.principals,
                 facts=self.facts,

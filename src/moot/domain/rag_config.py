@@ -9,12 +9,10 @@ NO_EMBEDDINGS = "none"
 
 
 class RagConfig(Struct, frozen=True, kw_only=True):
-    """[rag]. `embeddings` is `local`, `none`, or the name of a configured model whose provider makes vectors."""
+    """[rag]. `embeddings` is `local` or `none`."""
 
     enabled: bool = True
     embeddings: str = LOCAL_EMBEDDINGS
-    # The model that makes vectors, where the provider has several.
-    embedding_model: str = ""
     # The limits of a folder, of a file, of the text in it, and of all that one agent indexes for one sender.
     max_files: int = 10_000
     max_file_bytes: int = 20_971_520

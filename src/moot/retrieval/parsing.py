@@ -20,8 +20,8 @@ from moot.tools.threads import run_in_thread
 
 _BYTE_ORDER_MARK = "\ufeff"
 _MARKDOWN_TITLE = re.compile(r"^# +(.+?) *#*$", re.MULTILINE)
+_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----\s+[A-Za-z0-9+/=]{40}")
 _MOST_TITLE = 200
-_SENT_AT_ONCE = 64
 
 
 class Parsed(Struct, frozen=True, kw_only=True):
@@ -65,25 +65,14 @@ class Parser:
             most_passages=self._config.max_passages,
         )
         passages, note = await self._reader.split(task)
-        return Parsed(format=kind, title=title, passages=await self._add_vectors(title, passages), note=note)
+        return Parsed(format=kind, title=title, passages=passages, note=note)
 
     def _clean_section(self, section: Section) -> Section:
         """Remove secrets. One that spans lines cannot be removed without moving the lines behind it."""
         text = self._redact(clean(section.text))
-        if text.count("\n") != section.text.count("\n"):
-            raise BadRequest("it contains a secret of several lines, such as a private key", fix="Remove it.")
+        if text.count("\n") != section.text.count("\n") or _PRIVATE_KEY.search(text):
+            raise BadRequest("it contains a private key, or another secret of several lines", fix="Remove it.")
         return replace(section, text=text)
-
-    async def _add_vectors(self, title: str, passages: tuple[NewPassage, ...]) -> tuple[NewPassage, ...]:
-        if self._embedder.is_local or not self._embedder.name:
-            return passages
-        done: list[NewPassage] = []
-        for start in range(0, len(passages), _SENT_AT_ONCE):
-            part = passages[start : start + _SENT_AT_ONCE]
-            texts = ["\n".join(each for each in (title, one.heading, one.content) if each) for one in part]
-            vectors = await self._embedder.embed(texts)
-            done += [replace(one, vector=vector) for one, vector in zip(part, vectors, strict=True)]
-        return tuple(done)
 
 
 def _decode(data: bytes) -> str:

@@ -42,7 +42,8 @@ class VectorSearch:
 
     async def _load(self, owner: ConversationKey) -> _Matrix:
         known = self._owners.get(owner)
-        found = await self._index.list_vectors(owner, after=known.last if known is not None else 0)
+        version, last = (known.version, known.last) if known is not None else (-1, 0)
+        found = await self._index.list_vectors(owner, after=last, unless=version)
         if known is None or known.version != found.version:
             expected = found.count - len(found.numbers)
             if known is not None and len(known.numbers) - expected > _MOST_GONE * max(1, found.count):

@@ -223,18 +223,20 @@ def unindex_passages(db: apsw.Connection, numbers: Sequence[int]) -> None:
     db.executemany("DELETE FROM passage_index WHERE rowid = ?", [(number,) for number in numbers])
 
 
-def count_passages(db: apsw.Connection, words: str, reach: tuple[int, int]) -> int:
-    """Return the number of matching passages in `reach`."""
-    found = "SELECT count(*) FROM passage_index WHERE passage_index MATCH ? AND rowid BETWEEN ? AND ?"
-    return int(db.execute(found, (words, *reach)).get)
+def count_passages(db: apsw.Connection, words: str, reach: tuple[int, int], most: int) -> int:
+    """Return the number of matching passages in `reach`, and no more than `most`."""
+    found = "SELECT 1 FROM passage_index WHERE passage_index MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?"
+    return int(db.execute(f"SELECT count(*) FROM ({found})", (words, *reach, most)).get)
 
 
-def rank_passages(db: apsw.Connection, words: str, reach: tuple[int, int], limit: int) -> list[int]:
-    """Return the numbers in `reach` of matching passages, best first by BM25."""
+def rank_passages(db: apsw.Connection, words: str, reach: tuple[int, int], most: int, limit: int) -> list[int]:
+    """Return the numbers in `reach` of matching passages, best first by BM25; only `most` of them are ranked."""
     found = (
-        "SELECT rowid FROM passage_index WHERE passage_index MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank LIMIT ?"
+        "SELECT rowid AS number, bm25(passage_index) AS score FROM passage_index"
+        " WHERE passage_index MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?"
     )
-    return [number for (number,) in db.execute(found, (words, *reach, limit))]
+    ranked = db.execute(f"SELECT number FROM ({found}) ORDER BY score, number LIMIT ?", (words, *reach, most, limit))
+    return [number for (number,) in ranked]
 
 
 def merge_index(db: apsw.Connection, index: str, pages: int, *, begin: bool) -> bool:

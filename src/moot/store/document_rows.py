@@ -23,7 +23,7 @@ from moot.domain.rag import (
 from moot.store import dialect, rows
 
 # Passages that are ranked in one search: those with the rarest terms.
-_MOST_RANKED = 12_000
+_MOST_RANKED = 5_000
 _SOURCE = "number, kind, place, folder, taint, added_at, completed_at"
 _DOCUMENT = "name, title, format, size, modified, digest, embedder, problem, note, taint, indexed_at"
 _PASSAGE = (
@@ -231,9 +231,10 @@ def find_words(db: apsw.Connection, owner: ConversationKey, terms: Sequence[str]
     if not number or not terms:
         return []
     reach = _reach(number)
-    having = {term: count for term in terms if (count := dialect.count_passages(db, _any_of([term]), reach))}
-    chosen = _choose_rarest(having)
-    return dialect.rank_passages(db, _any_of(chosen), reach, limit) if chosen else []
+    # A term that is in more passages than are ranked tells little.
+    counted = ((term, dialect.count_passages(db, _any_of([term]), reach, _MOST_RANKED + 1)) for term in terms)
+    chosen = _choose_rarest({term: count for term, count in counted if count})
+    return dialect.rank_passages(db, _any_of(chosen), reach, _MOST_RANKED, limit) if chosen else []
 
 
 def _choose_rarest(having: dict[str, int]) -> list[str]:
@@ -252,12 +253,14 @@ def _any_of(terms: Sequence[str]) -> str:
     return " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
 
 
-def list_vectors(db: apsw.Connection, owner: ConversationKey, after: int) -> PassageVectors:
+def list_vectors(db: apsw.Connection, owner: ConversationKey, after: int, unless: int) -> PassageVectors:
     number = _find_owner(db, owner)
     if not number:
         return PassageVectors(version=0, count=0)
     first, last = _reach(number)
     version = int(db.execute("SELECT version FROM document_owners WHERE id = ?", (number,)).get)
+    if version == unless:
+        return PassageVectors(version=version, count=0)
     count = int(db.execute("SELECT count(*) FROM passage_vectors WHERE number BETWEEN ? AND ?", (first, last)).get)
     found: list[rows.Row] = db.execute(
         "SELECT number, vector FROM passage_vectors WHERE number BETWEEN ? AND ? ORDER BY number",

@@ -45,8 +45,8 @@ class SqliteDocuments:
     async def find_words(self, owner: ConversationKey, terms: Sequence[str], *, limit: int) -> list[int]:
         return await self._store.read(lambda db: document_rows.find_words(db, owner, terms, limit))
 
-    async def list_vectors(self, owner: ConversationKey, *, after: int) -> PassageVectors:
-        return await self._store.read(lambda db: document_rows.list_vectors(db, owner, after))
+    async def list_vectors(self, owner: ConversationKey, *, after: int, unless: int = -1) -> PassageVectors:
+        return await self._store.read(lambda db: document_rows.list_vectors(db, owner, after, unless))
 
     async def get_passages(self, owner: ConversationKey, numbers: Sequence[int]) -> list[IndexedPassage]:
         return await self._store.read(lambda db: document_rows.get_passages(db, owner, numbers))

@@ -12,6 +12,7 @@ from moot.daemon.config.keys import (
 )
 from moot.domain.config import MODES, POLICIES, SEARCH_PROVIDERS
 from moot.domain.mode import Mode
+from moot.domain.rag_config import LOCAL_EMBEDDINGS, NO_EMBEDDINGS
 from moot.tools.web.addresses import find_invalid_entry
 
 INTERCEPTOR_KEYS = (
@@ -149,11 +150,10 @@ RAG_KEYS = (
     Key(
         "embeddings",
         str,
-        "What vectors are made with: `local` (the words of a text), `none`, or the name of a model in `[models.NAME]`"
-        " whose provider makes them.",
+        "What vectors are made with: `local` (the words of a text), or `none`.",
         "local",
+        check_one_of(LOCAL_EMBEDDINGS, NO_EMBEDDINGS),
     ),
-    Key("embedding_model", str, "The provider's model that makes vectors; the one of `[models.NAME]` if empty.", ""),
     Key("max_files", int, "Files of one folder that is indexed.", "10000", check_between(1, 1_000_000)),
     Key("max_file_bytes", int, "The largest file that is indexed.", "20971520", check_at_least(1024)),
     Key("max_characters", int, "The most text of one document.", "4000000", check_at_least(1000)),

@@ -87,7 +87,8 @@ def _cover(lines: Sequence[str], parts: list[tuple[int, int, str]]) -> Iterator[
     """Yield blocks of all lines, each from the start of a part to the next."""
     starts: dict[int, str] = {}
     for first, _, name in parts:
-        starts.setdefault(first, name)
+        # Of what begins in one line the innermost is named, such as the first method of a class.
+        starts[first] = max(starts.get(first, ""), name, key=len)
     rows = sorted(starts)
     for place, row in enumerate(rows):
         begin = 0 if place == 0 else row

@@ -84,6 +84,8 @@ def _group(blocks: Iterable[Block]) -> Iterator[list[Block]]:
 
 def _make_pieces(group: Sequence[Block], section: Section, lines: Sequence[str]) -> Iterator[Piece]:
     first, last = group[0].first, group[-1].last
+    while last > first and not lines[last - 1].strip():
+        last -= 1
     for start, end, content in _split_long(lines[first - 1 : last], first):
         if content.strip():
             yield Piece(

@@ -16,8 +16,8 @@ from moot.retrieval.reading.terms import find_language, split_words
 # Changes when the same text gets another vector.
 NAME = "words-1"
 # The share of the meanings; the rest is that of the parts of words.
-_MEANING = 0.7
-_PARTS = 160
+_MEANING = 0.85
+_PARTS = 64
 _SHORTEST, _LONGEST = 3, 5
 _MOST_WORDS = 400
 _FULL = 127

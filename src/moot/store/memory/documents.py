@@ -60,8 +60,8 @@ class MemoryDocuments:
     async def find_words(self, owner: ConversationKey, terms: Sequence[str], *, limit: int) -> list[int]:
         return await self._transactions.read(lambda db: _find_words(db, owner, terms, limit))
 
-    async def list_vectors(self, owner: ConversationKey, *, after: int) -> PassageVectors:
-        return await self._transactions.read(lambda db: _list_vectors(db, owner, after))
+    async def list_vectors(self, owner: ConversationKey, *, after: int, unless: int = -1) -> PassageVectors:
+        return await self._transactions.read(lambda db: _list_vectors(db, owner, after, unless))
 
     async def get_passages(self, owner: ConversationKey, numbers: Sequence[int]) -> list[IndexedPassage]:
         return await self._transactions.read(lambda db: _get_passages(db, owner, numbers))
@@ -188,11 +188,14 @@ def _find_words(db: Database, owner: ConversationKey, terms: Sequence[str], limi
     return [number for number, _ in sorted(scored, key=lambda item: (-item[1], item[0]))[:limit]]
 
 
-def _list_vectors(db: Database, owner: ConversationKey, after: int) -> PassageVectors:
+def _list_vectors(db: Database, owner: ConversationKey, after: int, unless: int) -> PassageVectors:
+    version = db.document_versions.get(owner) or 0
+    if version == unless:
+        return PassageVectors(version=version, count=0)
     rows = [row for row in db.document_passages.find("owner", owner) if row.passage.vector]
     new = sorted((row for row in rows if row.number > after), key=lambda row: row.number)
     return PassageVectors(
-        version=db.document_versions.get(owner) or 0,
+        version=version,
         count=len(rows),
         numbers=tuple(row.number for row in new),
         vectors=tuple(row.passage.vector for row in new),

@@ -25,12 +25,12 @@ from moot.domain.note import Note
 from moot.domain.outbox import KnownDaemon, OutboxItem, Position
 from moot.domain.output import Output
 from moot.domain.run import Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
-from moot.domain.secret import SealedKey, SealedSecret, SecretInfo, SecretUse
+from moot.domain.secret import SealedKey, SecretUse
 from moot.domain.step_record import Part, StepRecord
 from moot.domain.task import Task
-from moot.domain.token import Token
 from moot.domain.trace import TraceNote
 from moot.domain.usage import RunUsage, UsageRow
+from moot.store.memory.account_rows import SecretRow, TokenRow
 from moot.store.memory.document_tables import DocumentRow, PassageRow, SourceRow
 from moot.store.memory.graph_tables import GraphEntityRow, GraphFactRow, GraphPropertyRow, GraphTermRow
 from moot.store.memory.tables import Journal, Table
@@ -189,16 +189,6 @@ class LearningRow(Struct, frozen=True, kw_only=True):
 class AuditRow(Struct, frozen=True, kw_only=True):
     owner: str
     record: CallRecord
-
-
-class TokenRow(Struct, frozen=True, kw_only=True):
-    token: Token
-    digest: str
-
-
-class SecretRow(Struct, frozen=True, kw_only=True):
-    secret: SealedSecret
-    info: SecretInfo
 
 
 class PastRunRow(Struct, frozen=True, kw_only=True):

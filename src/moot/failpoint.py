@@ -100,7 +100,7 @@ GRAPH_POINTS = ("commit.graph", "committed.graph")
 # Points that only the index of documents passes.
 DOCUMENT_POINTS = ("documents.parsed", "commit.documents", "committed.documents", "documents.stored")
 # Points that only changes of knowledge and learnings pass.
-KNOWLEDGE_WRITES = ("knowledge", "learning")
+KNOWLEDGE_WRITES = ("knowledge", "learning", "inquiry")
 KNOWLEDGE_POINTS = tuple(f"{when}.{write}" for write in KNOWLEDGE_WRITES for when in ("commit", "committed"))
 # Points that only a scheduled job passes.
 CRON_POINTS = ("cron.due", "commit.fire", "committed.fire", "cron.fired", "cron.started")

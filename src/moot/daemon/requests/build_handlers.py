@@ -130,7 +130,9 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
         stretches=_build_stretches(d),
         graph=GraphRequests(graph=d.storage.graph, clock=d.clock),
         documents=DocumentRequests(d.retrieval, requests=runtime.requests, config=lambda: d.config.current),
-        knowledge=KnowledgeRequests(knowledge=d.storage.knowledge, learnings=d.storage.learnings, clock=d.clock),
+        knowledge=KnowledgeRequests(
+            knowledge=d.storage.knowledge, learnings=d.storage.learnings, inquiries=d.storage.inquiries, clock=d.clock
+        ),
         agent_data=AgentDataRequests(
             tasks=d.storage.tasks, memories=d.storage.memories, requests=runtime.requests, clock=d.clock, rng=d.rng
         ),

@@ -70,6 +70,7 @@ class Automation:
                 workflows=d.storage.workflows,
                 library=self.library,
                 off_limits=off_limits,
+                may_direct=may_direct,
             ),
         )
 

@@ -363,6 +363,10 @@ class WorkflowExecutor:
 
     # ---- find ---------------------------------------------------------------------------------
 
+    def is_step(self, run_id: str) -> bool:
+        """Return whether a run is a step of a workflow that runs here."""
+        return self._places.includes(run_id)
+
     async def require(self, run_id: str, senders: SenderSet) -> WorkflowRun:
         """Return a run of these senders; raise NotFound for any other."""
         run = await self._d.workflows.get(run_id)

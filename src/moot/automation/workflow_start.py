@@ -4,8 +4,10 @@ from random import Random
 
 from msgspec import Struct
 
+from moot.automation.owners import MayDirect
 from moot.domain.agent import ROOT
 from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Forbidden
 from moot.domain.ids import make_id
 from moot.domain.run import Limits, Run, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.senders import RUN_SENDERS, WORKFLOW_SENDER, owner_of
@@ -63,6 +65,19 @@ def _list_reports(run: WorkflowRun, workflow: Workflow) -> list[WorkflowReport]:
     return [WorkflowReport(id=f"{run.id}@{number}", key=key, step=step) for number, (key, step) in enumerate(found, 1)]
 
 
+def choose_default_agent(workflow: WorkflowRun) -> str:
+    """Return the agent of the steps that name none: the one whose conversation started the workflow."""
+    return workflow.origin.agent if workflow.origin is not None else ROOT
+
+
+def check_agents(workflow: Workflow, owner: ConversationKey, may_direct: MayDirect) -> None:
+    """Raise Forbidden if a workflow has others work than its starter, and that does not direct others."""
+    named = {*workflow.deliver_to, *(agent for step in workflow.steps for agent in (step.agent, *step.deliver_to))}
+    others = sorted(named - {"", owner.agent})
+    if others and not may_direct(owner.agent):
+        raise Forbidden(f"{owner.agent} cannot have {others[0]} work", fix="Leave the agents out.")
+
+
 def make_step_run(  # noqa: PLR0913 - what one attempt at a step consists of
     workflow: WorkflowRun,
     step: WorkflowStep,
@@ -74,7 +89,7 @@ def make_step_run(  # noqa: PLR0913 - what one attempt at a step consists of
     now: float,
 ) -> Run:
     """Return the run of an attempt at a step, in a conversation of its own."""
-    agent = step.agent or ROOT
+    agent = step.agent or choose_default_agent(workflow)
     place = f"{workflow.id}.{step.id}" + (f".{attempt}" if attempt > 1 else "")
     return Run(
         request=RunRequest(
@@ -86,6 +101,8 @@ def make_step_run(  # noqa: PLR0913 - what one attempt at a step consists of
             search_path=workflow.search_path,
             limits=Limits(seconds=step.timeout),
             taint=taint,
+            # Its questions and approvals are shown there.
+            root=workflow.origin,
         ),
         status=RunStatus.QUEUED,
         created_at=now,

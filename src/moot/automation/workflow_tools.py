@@ -8,17 +8,19 @@ from typing import Any
 
 import msgspec
 
+from moot.automation.owners import MayDirect
 from moot.automation.saved_workflows import SavedWorkflow, SavedWorkflows
 from moot.automation.workflow_executor import WorkflowExecutor
 from moot.automation.workflow_library import SaveOrder, WorkflowLibrary
-from moot.automation.workflow_start import WorkflowStart, find_person_key
+from moot.automation.workflow_start import WorkflowStart, check_agents, find_person_key
 from moot.domain.ask import Binding
-from moot.domain.errors import BadRequest, Conflict, MootError, TooLarge
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, TooLarge
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.ports.workflows import Workflows
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.schedule import format_instant
-from moot.domain.senders import WORKFLOW_SENDER, SenderSet
+from moot.domain.senders import SenderSet
 from moot.domain.text import clean, defuse
 from moot.domain.workflow import WorkflowRun
 from moot.domain.workflow_file import check_name
@@ -31,6 +33,7 @@ from moot.tools.threads import run_in_thread
 _GROUP = "workflows"
 _DEFAULT_LISTED = 20
 _MOST_LISTED = 200
+_LOOKED_THROUGH = 1_000
 _SHOWN_RESULT = 2_000
 _SHOWN_RESULTS = 20_000
 _RUN_ID = {"type": "string", "description": "The run_id that workflow_run returned."}
@@ -46,19 +49,41 @@ def build_workflow_tools(
     workflows: Workflows,
     library: WorkflowLibrary,
     off_limits: Callable[[], OffLimits],
+    may_direct: MayDirect,
 ) -> list[Tool]:
+    reach = _Reach(workflows, may_direct)
     return [
-        WorkflowRunTool(executor, library.saved, off_limits),
-        WorkflowStatusTool(executor),
-        WorkflowListTool(workflows),
-        WorkflowCancelTool(executor),
-        WorkflowSaveTool(library),
+        WorkflowRunTool(executor, library.saved, off_limits, may_direct),
+        WorkflowStatusTool(executor, reach),
+        WorkflowListTool(reach),
+        WorkflowCancelTool(executor, reach),
+        WorkflowSaveTool(library, may_direct),
     ]
 
 
-def _own(context: RunContext) -> SenderSet:
-    """Return the sender whose workflows a run may see."""
-    return SenderSet(names=(find_person_key(context.asks_in).sender,))
+class _Reach:
+    """Which workflow runs an agent sees: those its conversation started; one that directs others, all of the sender."""
+
+    def __init__(self, workflows: Workflows, may_direct: MayDirect) -> None:
+        self._workflows = workflows
+        self._may_direct = may_direct
+
+    async def require(self, run_id: str, context: RunContext) -> WorkflowRun:
+        run = await self._workflows.get(run_id)
+        if run is None or not self._includes(run, find_person_key(context.asks_in)):
+            raise NotFound(f"there is no workflow run {run_id!r}", fix="See workflow_list.")
+        return run
+
+    async def list_runs(self, context: RunContext, limit: int) -> list[WorkflowRun]:
+        owner = find_person_key(context.asks_in)
+        senders = SenderSet(names=(owner.sender,))
+        if self._may_direct(owner.agent):
+            return await self._workflows.list_runs(senders, limit=limit)
+        found = await self._workflows.list_runs(senders, limit=_LOOKED_THROUGH)
+        return [run for run in found if self._includes(run, owner)][:limit]
+
+    def _includes(self, run: WorkflowRun, owner: ConversationKey) -> bool:
+        return run.owner == owner.sender and (run.origin == owner or self._may_direct(owner.agent))
 
 
 class WorkflowRunTool:
@@ -83,18 +108,25 @@ class WorkflowRunTool:
         },
     )
 
-    def __init__(self, executor: WorkflowExecutor, saved: SavedWorkflows, off_limits: Callable[[], OffLimits]) -> None:
+    def __init__(
+        self,
+        executor: WorkflowExecutor,
+        saved: SavedWorkflows,
+        off_limits: Callable[[], OffLimits],
+        may_direct: MayDirect,
+    ) -> None:
         self._executor = executor
         self._saved = saved
         self._off_limits = off_limits
+        self._may_direct = may_direct
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"run workflow {arguments.get('file_path') or 'given as text'}"
 
     async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
-        _check_not_nested(context)
+        self._check_not_nested(context)
         text = await self._read(arguments, context)
-        self._executor.parse(text.source, file=text.name)
+        self._check_agents(text, find_person_key(context.asks_in))
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return (await self._read(arguments, context)).source
@@ -108,11 +140,12 @@ class WorkflowRunTool:
         return Binding(place=text.path, seen=hashlib.sha256(text.source.encode(errors="replace")).hexdigest())
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        _check_not_nested(context)
+        self._check_not_nested(context)
         text = await self._read(arguments, context)
         if context.agreed is not None and await self.bind(arguments, context) != context.agreed:
             raise Conflict(f"{text.name} has changed since the call was approved", fix="Call workflow_run again.")
         origin = find_person_key(context.asks_in)
+        self._check_agents(text, origin)
         run = await self._executor.start(
             WorkflowStart(
                 source=text.source,
@@ -127,6 +160,14 @@ class WorkflowRunTool:
         )
         message = f"The workflow {run.name} was started. Its results come as a message; workflow_status shows progress."
         return ToolResult(content=_encode({"run_id": run.id, "status": "running", "message": message}))
+
+    def _check_not_nested(self, context: RunContext) -> None:
+        """Steps that start workflows could go on for ever."""
+        if self._executor.is_step(context.root_id or context.run_id):
+            raise BadRequest("a step of a workflow cannot start a workflow", fix="Add the steps to this workflow.")
+
+    def _check_agents(self, text: SavedWorkflow, owner: ConversationKey) -> None:
+        check_agents(self._executor.parse(text.source, file=text.name), owner, self._may_direct)
 
     async def _read(self, arguments: dict[str, Any], context: RunContext) -> SavedWorkflow:
         """Return the text of the workflow with the path of its file."""
@@ -157,12 +198,6 @@ def _read_file(path: str, cwd: str, off_limits: OffLimits) -> str:
         raise BadRequest(f"{path} is not UTF-8 text") from None
 
 
-def _check_not_nested(context: RunContext) -> None:
-    """Steps that start workflows could go on for ever."""
-    if context.asks_in.sender.startswith(WORKFLOW_SENDER):
-        raise BadRequest("a step of a workflow cannot start a workflow", fix="Add the steps to this workflow.")
-
-
 class WorkflowStatusTool:
     spec = ToolSpec(
         name="workflow_status",
@@ -175,14 +210,15 @@ class WorkflowStatusTool:
         checks_arguments=True,
     )
 
-    def __init__(self, executor: WorkflowExecutor) -> None:
+    def __init__(self, executor: WorkflowExecutor, reach: _Reach) -> None:
         self._executor = executor
+        self._reach = reach
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"show workflow run {arguments.get('run_id', '')}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        run = await self._executor.require(_require(arguments, "run_id"), _own(context))
+        run = await self._reach.require(_require(arguments, "run_id"), context)
         view = await self._executor.view(run)
         return ToolResult(content=defuse(_encode(_show(view))), taint=await self._executor.find_taint(run))
 
@@ -241,15 +277,15 @@ class WorkflowListTool:
         },
     )
 
-    def __init__(self, workflows: Workflows) -> None:
-        self._workflows = workflows
+    def __init__(self, reach: _Reach) -> None:
+        self._reach = reach
 
     def line(self, arguments: dict[str, Any]) -> str:
         return "list workflow runs"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         limit = min(max(1, int(arguments.get("limit") or _DEFAULT_LISTED)), _MOST_LISTED)
-        runs = await self._workflows.list_runs(_own(context), limit=limit)
+        runs = await self._reach.list_runs(context, limit)
         # Names and errors are written by the runs that started or executed them.
         taint = frozenset[str]().union(*(run.taint for run in runs))
         shown = [{key: value for key, value in _show_run(run).items() if key != "error"} for run in runs]
@@ -268,15 +304,17 @@ class WorkflowCancelTool:
         checks_arguments=True,
     )
 
-    def __init__(self, executor: WorkflowExecutor) -> None:
+    def __init__(self, executor: WorkflowExecutor, reach: _Reach) -> None:
         self._executor = executor
+        self._reach = reach
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"cancel workflow run {arguments.get('run_id', '')}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         run_id = _require(arguments, "run_id")
-        await self._executor.cancel(run_id, _own(context))
+        run = await self._reach.require(run_id, context)
+        await self._executor.cancel(run_id, SenderSet(names=(run.owner,)))
         return _encode({"status": "cancelled", "run_id": run_id})
 
 
@@ -302,25 +340,32 @@ class WorkflowSaveTool:
         checks_arguments=True,
     )
 
-    def __init__(self, library: WorkflowLibrary) -> None:
+    def __init__(self, library: WorkflowLibrary, may_direct: MayDirect) -> None:
         self._library = library
+        self._may_direct = may_direct
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"save workflow {arguments.get('name', '')}"
 
     async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
-        await self._library.check(_read_order(arguments, context))
+        order = _read_order(arguments, context)
+        self._check_agents(order)
+        await self._library.check(order)
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return str(arguments.get("yaml_content") or "")
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         order = _read_order(arguments, context)
+        self._check_agents(order)
         path, job = await self._library.save(order)
         message = f"Run it with `moot workflow run {order.name}`."
         if job is not None and job.next_at is not None:
             message += f" It runs next at {format_instant(job.next_at, job.schedule.zone)} ({job.schedule.zone})."
         return _encode({"status": "saved", "name": order.name, "file_path": str(path), "message": message})
+
+    def _check_agents(self, order: SaveOrder) -> None:
+        check_agents(self._library.executor.parse(order.source), order.owner, self._may_direct)
 
 
 def _read_order(arguments: dict[str, Any], context: RunContext) -> SaveOrder:

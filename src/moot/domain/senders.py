@@ -41,6 +41,11 @@ def is_reserved(sender: str) -> bool:
     return sender.startswith(RESERVED_SENDERS)
 
 
+def is_step(sender: str) -> bool:
+    """Return whether a conversation is that of a step of a workflow."""
+    return sender.startswith(WORKFLOW_SENDER)
+
+
 def owner_of(sender: str) -> str:
     """Return the owner of a conversation: the one named in a sender of a background run, else the sender itself."""
     prefix = next((each for each in OWNED_SENDERS if sender.startswith(each)), "")

@@ -19,8 +19,17 @@ _IS_DROPPED = (
     "(runs.outcome = 'cancelled' AND outlives = 0 AND EXISTS"
     " (SELECT 1 FROM runs AS parents WHERE parents.id = runs.parent_id AND parents.outcome = 'cancelled'))"
 )
-# A background run that works for a conversation owes its result to that, like one that another run has spawned.
-_REPORTS = "(runs.parent_id <> '' OR (runs.kind = 'background' AND runs.root_agent <> ''))"
+# A background run that works for a conversation owes its result to that, like one that another run has spawned. The
+# result of a step belongs to its workflow.
+_REPORTS = (
+    "(runs.parent_id <> '' OR (runs.kind = 'background' AND runs.root_agent <> ''"
+    " AND NOT EXISTS (SELECT 1 FROM workflow_attempts WHERE workflow_attempts.run_id = runs.id)))"
+)
+# Whether later steps of a workflow may need the result of a run.
+IS_NEEDED = (
+    "EXISTS (SELECT 1 FROM workflow_attempts JOIN workflows ON workflows.id = workflow"
+    " WHERE run_id = runs.id AND workflows.ended_at = 0)"
+)
 IS_OWED = (
     f"runs.status = 'ended' AND runs.kind <> 'turn' AND {_REPORTS} AND deliveries.item_id IS NULL AND NOT {_IS_DROPPED}"
 )

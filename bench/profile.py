@@ -19,8 +19,8 @@ from pathlib import Path
 from bench.line import connect
 from bench.subject import Daemon, make_home, seed
 from bench.work import QUICK, SAY, Bench, Tally, mock_server
-from moot.daemon.app import serve
 from moot.daemon.paths import Paths
+from moot.daemon.serve import serve
 from moot.store.writer import Writer
 
 OUT = Path(__file__).parent / "out"

@@ -25,8 +25,8 @@ from bench.line import Line, connect
 from bench.subject import MOOT, Daemon, make_home, threads
 from bench.team import lead_with
 from bench.work import SAY, mock_server
-from moot.daemon.app import serve
 from moot.daemon.paths import Paths
+from moot.daemon.serve import serve
 from moot.store.writer import Writer
 
 OUT = Path(__file__).parent / "out"

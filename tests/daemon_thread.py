@@ -20,8 +20,10 @@ import uvloop
 
 from moot.cli.main import main
 from moot.daemon.app import Daemon, describe_addresses, serve_until
+from moot.daemon.clock import ManualClock, SystemClock
 from moot.daemon.log import open_log_file
 from moot.daemon.paths import Paths
+from moot.domain.ports.clock import Clock
 from moot.redaction.redactor import LogRedaction, Redactor
 from tests.daemon_process import PATIENCE, Home, LiveDaemon, run_cli
 
@@ -34,8 +36,9 @@ _logs_to: ContextVar[object] = ContextVar("logs_to")
 class DaemonThread(LiveDaemon):
     """A daemon that lives in a thread of its own, ready when this returns from `start`."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, clock: Clock | None = None) -> None:
         super().__init__(home, "")
+        self._clock = clock or SystemClock()
         self.paths = Paths.find(home.environment())
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -45,8 +48,8 @@ class DaemonThread(LiveDaemon):
         self._thread = threading.Thread(target=self._run, name=f"daemon of {home.path.name}", daemon=True)
 
     @classmethod
-    def start(cls, home: Home) -> "DaemonThread":
-        daemon = cls(home)
+    def start(cls, home: Home, clock: Clock | None = None) -> "DaemonThread":
+        daemon = cls(home, clock)
         daemon._thread.start()
         if not daemon._ready.wait(PATIENCE):
             daemon.stop()
@@ -59,6 +62,11 @@ class DaemonThread(LiveDaemon):
     def loop(self) -> asyncio.AbstractEventLoop:
         assert self._loop is not None
         return self._loop
+
+    def advance(self, seconds: float) -> None:
+        """Let this time pass for the daemon, which has a ManualClock."""
+        assert isinstance(self._clock, ManualClock)
+        asyncio.run_coroutine_threadsafe(self._clock.advance(seconds), self.loop).result(PATIENCE)
 
     def terminate(self) -> None:
         """What SIGTERM asks for: let the runs in flight finish, then stop."""
@@ -101,7 +109,7 @@ class DaemonThread(LiveDaemon):
         self._loop, self._task, self._stop = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
         redactor = Redactor()
         with _logging_to(open_log_file(self.paths, LogRedaction(redactor))):
-            await serve_until(self._stop, self.paths, redactor, self._on_ready)
+            await serve_until(self._stop, self.paths, redactor, self._on_ready, self._clock)
 
     def _on_ready(self, daemon: Daemon) -> None:
         self.ready_line = describe_addresses(daemon)
@@ -109,9 +117,12 @@ class DaemonThread(LiveDaemon):
 
 
 @contextmanager
-def daemon_thread(home: Home) -> Iterator[DaemonThread]:
-    """A daemon for one test, in this process. Whatever it logged as failed inside fails the test."""
-    daemon = DaemonThread.start(home)
+def daemon_thread(home: Home, clock: Clock | None = None) -> Iterator[DaemonThread]:
+    """A daemon for one test, in this process. Whatever it logged as failed inside fails the test.
+
+    With a ManualClock its time stands still, and `advance` moves it.
+    """
+    daemon = DaemonThread.start(home, clock)
     try:
         yield daemon
     finally:

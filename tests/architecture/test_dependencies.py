@@ -1,6 +1,7 @@
 """What depends on what: no circle between modules of a package, and none between the objects of a daemon."""
 
 import ast
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -11,24 +12,26 @@ from typing import Any
 
 import pytest
 
-from moot.daemon.app import Daemon
-from moot.daemon.config.config_file import ConfigFile
+from moot.broker.memory import MemoryBroker
+from moot.daemon.app import Daemon, serve_until
+from moot.daemon.configured_broker import BrokerObservers
 from moot.daemon.paths import Paths
 from moot.engine.bus import Bus
 from moot.engine.tool_registry import ToolRegistry
 from moot.redaction.redactor import Redactor
-from moot.store.sqlite import open_store
-from moot.store.sqlite_storage import build_storage
-from tests.daemon_process import Home
+from tests.daemon_process import CONFIG, Home
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
 # Where everything is put together.
 COMPOSITION = ("daemon/app.py", "daemon/requests/build_handlers.py", "multiagent/runtime.py")
-# Passive: readers of events and tools are put into these once they are built, and nothing else is asked through them.
+# Passive: readers of events, tools and connections are put into these once they are built, and nothing else is asked
+# through them.
 OPEN_ENDS: dict[type, frozenset[str]] = {
     Bus: frozenset({"_observers", "_subscriptions"}),
     ToolRegistry: frozenset({"_registered", "_sources", "_tools", "_added"}),
+    MemoryBroker: frozenset({"_connections"}),
+    BrokerObservers: frozenset({"of_presence", "of_state", "of_malformed"}),
 }
 
 
@@ -85,7 +88,7 @@ def test_siblings_do_not_depend_on_each_other_in_a_circle() -> None:
 # ---- objects ----------------------------------------------------------------------------------------
 
 
-def is_untainted(thing: object) -> bool:
+def is_of_moot(thing: object) -> bool:
     return type(thing).__module__.startswith("moot.")
 
 
@@ -118,7 +121,7 @@ def reached(value: object, seen: set[int]) -> Iterator[object]:
     if isinstance(value, str | bytes | int | float | type) or value is None or id(value) in seen:
         return
     seen.add(id(value))
-    if is_untainted(value):
+    if is_of_moot(value):
         yield value
     for each in inside(value):
         yield from reached(each, seen)
@@ -139,17 +142,34 @@ def object_graph(root: object) -> tuple[dict[int, set[int]], dict[int, object]]:
     return graph, objects
 
 
-async def test_no_object_of_a_daemon_depends_on_one_that_depends_on_it(tmp_path: Path) -> None:
-    home = Home(tmp_path).furnish()
-    paths = Paths.under(home.path)
-    store = await open_store(paths.store)
-    try:
-        graph, objects = object_graph(Daemon(paths, ConfigFile(paths.config), build_storage(store), Redactor()))
+# All that is built only where it is configured.
+EVERYTHING = """
+[agent]
+multiAgent = true
+[broker]
+url = "nats://127.0.0.1:9"
+name = "desk"
+[metrics]
+enabled = true
+[telemetry]
+enabled = true
+"""
+
+
+@pytest.mark.parametrize("config", ["", EVERYTHING], ids=["plain", "everything"])
+async def test_no_object_of_a_running_daemon_depends_on_one_that_depends_on_it(tmp_path: Path, config: str) -> None:
+    paths = Paths.under(Home(tmp_path).furnish(config=CONFIG + config).path)
+    stop = asyncio.Event()
+    circles: list[str] = []
+
+    def look(daemon: Daemon) -> None:
+        graph, objects = object_graph(daemon)
         assert len(objects) > 100
-        circle = find_circle(graph)
-        assert circle == [], " → ".join(type(objects[key]).__qualname__ for key in circle)
-    finally:
-        await store.close()
+        circles.append(" → ".join(type(objects[key]).__qualname__ for key in find_circle(graph)))
+        stop.set()
+
+    await serve_until(stop, paths, Redactor(), look)
+    assert circles == [""]
 
 
 @pytest.mark.parametrize("file", COMPOSITION)

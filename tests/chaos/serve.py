@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from moot import failpoint
-from moot.daemon import app
+from moot.daemon import app, open_storage
 from moot.daemon.paths import Paths
+from moot.daemon.serve import serve
 from moot.domain.ports.tool import RunContext, Tool
 from moot.domain.prompt import Safety, ToolSpec
 from moot.engine.tool_registry import ToolRegistry
@@ -119,11 +120,11 @@ def main() -> int:
     count_on_signal(home / "tasks")
     if synchronous := os.environ.get("MOOT_TEST_SYNCHRONOUS"):
         # A disk that is not waited for: what a test of the order of syncs must be able to see.
-        vars(app)["open_store"] = partial(open_store, tuning=Tuning(synchronous=synchronous))
+        vars(open_storage)["open_store"] = partial(open_store, tuning=Tuning(synchronous=synchronous))
     marks = home / "marks.txt"
     add_tools(Note(home / "notes.txt"), Mark("fs_mark", Safety.SAFE, marks), Mark("fs_risk", Safety.DANGEROUS, marks))
     vars(app)["DRAIN_SECONDS"] = float(os.environ.get("MOOT_TEST_DRAIN", "0.2"))
-    return app.serve(paths)
+    return serve(paths)
 
 
 if __name__ == "__main__":

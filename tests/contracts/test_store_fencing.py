@@ -13,7 +13,9 @@ from msgspec.structs import replace
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, AskReply, AskState, Question
 from moot.domain.conversation import Conversation, ConversationKey
+from moot.domain.cron_job import ConversationMode, CronJob, Firing, make_job_run
 from moot.domain.errors import Fenced
+from moot.domain.mail import Mail
 from moot.domain.message import assistant, user
 from moot.domain.note import Note, NoteKind
 from moot.domain.output import Output
@@ -21,8 +23,10 @@ from moot.domain.owner import Location, Owner
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, Run, RunRequest, RunStatus, Spawn
+from moot.domain.schedule import Schedule, ScheduleKind
 from moot.domain.step_record import StepRecord, make_part
 from moot.domain.trace import TraceKind, TraceNote
+from moot.domain.workflow import StepAttempt, WorkflowRun, WorkflowStatus
 from moot.store.sqlite import SqliteStore
 from tests.contracts.store_kit import (
     DONE,
@@ -55,6 +59,20 @@ GRANTED = replace(APPROVAL, id="ask-3", call_id="c3")
 STEP = StepRecord(run_id="run-1", step=1, last_seq=3, archive=0, head=make_part(b"head"))
 NOTE = Note(kind=NoteKind.OBSERVATION, content="They talk.", first_seq=1, last_seq=2)
 TRACE = TraceNote(run_id="run-1", at=3.0, kind=TraceKind.TOOL_CALL, agent="ada", payload="{}")
+# Its runs are all in one conversation, and one of them has not ended.
+JOB = CronJob(
+    id="cron-1",
+    owner=KEY,
+    name="news",
+    agent="ada",
+    prompt="What is new?",
+    schedule=Schedule(kind=ScheduleKind.CRON, text="0 * * * *"),
+    conversation_mode=ConversationMode.MAIN,
+    next_at=100.0,
+)
+LATER_JOB = replace(JOB, next_at=200.0)
+WORKFLOW = WorkflowRun(id="wf-1", name="demo", source="name: demo", owner="user", created_at=1.0, origin=KEY)
+ATTEMPT = StepAttempt(step="a", attempt=1, run_id="arun-7")
 
 
 def spawned(run_id: str) -> Run:
@@ -72,6 +90,13 @@ def spawned(run_id: str) -> Run:
     return Run(request=child, status=RunStatus.QUEUED, created_at=2.0, spawn=spawn)
 
 
+async def fire(storage: Storage, job: CronJob, number: int) -> Firing | None:
+    assert job.next_at is not None
+    run = make_job_run(job, run_id=f"arun-{number}", due_at=job.next_at, now=job.next_at)
+    firing = Firing(job_id=job.id, due_at=job.next_at, fired_at=job.next_at)
+    return await storage.cron.fire(job, firing, run, next_at=job.next_at + 100)
+
+
 async def work(storage: Storage) -> None:
     """All that a daemon may be in the middle of."""
     await turn(storage.store, 1, "one")
@@ -79,6 +104,10 @@ async def work(storage: Storage) -> None:
     await storage.store.enqueue(request("run-2"), now=2.0)
     await storage.store.enqueue(request("run-3", key=QUEUED), now=2.0)
     await storage.store.spawn(spawned("arun-1"))
+    await storage.cron.save(JOB)
+    await fire(storage, JOB, 3)
+    await storage.store.unqueue("arun-3", DONE, now=150.0)
+    await storage.workflows.create(WORKFLOW, [])
     for ask in (QUESTION, APPROVAL, GRANTED):
         await storage.asks.open(ask)
     await storage.asks.decide(GRANTED.id, attempt=1, decision=Decision.ONCE, by="user", now=2.0)
@@ -93,6 +122,9 @@ async def two_handles(disk: Disk) -> AsyncIterator[tuple[Storage, Storage]]:
         second = await disk.open()
         try:
             assert {left.run.id for left in await second.store.recover()} == {"run-1", "run-2", "run-3", "arun-1"}
+            assert [run.id for run in await second.workflows.recover()] == ["wf-1"]
+            # It has done something in the conversation of the job as well.
+            await second.store.set_title(make_job_run(JOB, run_id="", due_at=1.0, now=1.0).key, "theirs")
             yield first, second
             assert await second.store.check() == []
         finally:
@@ -116,6 +148,9 @@ async def snapshot(storage: Storage) -> object:
         await storage.steps.list_numbers("run-1"),
         (await storage.traces.find("run-1")).notes,
         (await storage.traces.find("run-1")).attempts,
+        (await storage.cron.list_jobs(), await storage.cron.list_firings(limit=9)),
+        (await storage.workflows.get("wf-1"), await storage.workflows.list_attempts("wf-1")),
+        [await storage.mail.list_unread(each.key) for each in found],
     )
 
 
@@ -149,6 +184,10 @@ WRITES: dict[str, Write] = {
     "asks.decide": lambda to: to.asks.decide("ask-2", attempt=1, decision=Decision.ONCE, by="user", now=3.0),
     "asks.use": lambda to: to.asks.use(GRANTED, now=3.0),
     "asks.close": lambda to: to.asks.close("ask-1", AskState.CANCELLED, now=3.0),
+    "cron.fire": lambda to: fire(to, LATER_JOB, 9),
+    "workflows.start_attempt": lambda to: to.workflows.start_attempt("wf-1", ATTEMPT),
+    "workflows.cancel": lambda to: to.workflows.cancel("wf-1", now=3.0),
+    "workflows.end": lambda to: to.workflows.end("wf-1", WorkflowStatus.COMPLETED, now=3.0),
     "notes.add": lambda to: to.notes.add(KEY, NOTE, now=3.0),
     "outputs.keep": lambda to: to.outputs.keep(KEY, Output(ref="out-1", tool="exec", content="late"), most=9),
 }
@@ -206,22 +245,30 @@ READS = {
     *(f"asks.{name}" for name in ("find", "find_held", "find_reply", "list_open", "list_unused_calls")),
     *("rules.load", "steps.find", "steps.list_numbers", "notes.list_all", "notes.state", "outputs.get"),
     *("traces.find", "traces.load_health", "traces.list_recent"),
+    *(f"cron.{name}" for name in ("get", "find", "list_jobs", "find_next_due", "list_due")),
+    *("cron.list_last_firings", "cron.list_firings"),
+    *(f"workflows.{name}" for name in ("get", "list_runs", "list_attempts", "list_owed")),
+    *(f"mail.list_{name}" for name in ("unread", "shown_by", "correlated", "wakes", "goals", "muted", "dead")),
+    *(f"mail.{name}" for name in ("count_unread", "find_targets", "find_goal_of", "find_dead")),
+    *(f"outbox.{name}" for name in ("load_store_number", "load_position", "count_waiting")),
+    *(f"outbox.list_{name}" for name in ("unpublished", "waiting", "failed")),
 }
 # What is claimed by these is no living daemon's; tests of their own are below.
-CLAIMS = {"store.recover", "retention.expire"}
+CLAIMS = {"store.recover", "retention.expire", "workflows.recover"}
 # What belongs to an agent and a sender, to the owner, or to the daemon, and not to a conversation or a run.
 BESIDE = {
     *("store.set_visit",),
     *("store.add_token", "store.touch_token", "store.revoke_token", "rules.delete"),
     *("outputs.expire", "traces.acknowledge", "reserve_event_numbers"),
+    # A job belongs to its owner; a run of it is queued by `fire` alone.
+    *(f"cron.{name}" for name in ("save", "pause", "resume", "remove")),
+    # A new run of a workflow is nobody else's yet.
+    "workflows.create",
+    # Mail may come from any daemon. It is evicted where no run will read it, whoever has the conversation; see below.
+    *(f"mail.{name}" for name in ("send", "evict", "revive", "expire_dead", "set_muted")),
+    *(f"outbox.{name}" for name in ("add", "set_positions", "settle", "receive", "expire", "resend")),
 }
-BESIDE_PORTS = {
-    *("mail", "outbox", "daemons", "memories", "tasks", "graph", "learnings", "mcp_decisions", "secrets", "keys"),
-    # A firing writes a conversation like `store.spawn`, see test_store_cron.py.
-    "cron",
-    # A run of a workflow has a daemon of its own; the tests are in test_store_workflows.py.
-    "workflows",
-}
+BESIDE_PORTS = {"daemons", "memories", "tasks", "graph", "learnings", "mcp_decisions", "secrets", "keys"}
 
 
 def test_every_method_of_the_storage_ports_is_known_to_write_a_conversation_or_not() -> None:
@@ -264,6 +311,26 @@ def test_what_nobody_waits_for_is_dropped_once_its_run_was_taken_over(
             DROPPED[name](second)
             await second.reserve_event_numbers(1)
             assert await snapshot(second) != before
+
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
+def test_mail_for_a_run_that_was_taken_over_is_not_evicted_by_the_daemon_that_lost_it(
+    tmp_path: Path, storage_kind: str
+) -> None:
+    async def scenario(disk: Disk) -> None:
+        async with two_handles(disk) as (first, second):
+            key = spawned("arun-1").key
+            goal = await second.mail.find_goal_of(key)
+            assert goal is not None
+            mail = Mail(
+                id="mail-1", goal_id=goal.id, from_agent="bob", from_goal="", to_agent="ada", body="x", sent_at=3.0
+            )
+            await second.mail.send([mail], now=3.0)
+            assert await first.mail.evict(key, now=4.0) == []
+            assert [each.id for each in await second.mail.list_unread(key)] == ["mail-1"]
+            await second.store.unqueue("arun-1", DONE, now=5.0)
+            assert [each.id for each in await second.mail.evict(key, now=5.0)] == ["mail-1"]
 
     with_disk(scenario)(tmp_path, storage_kind)
 

@@ -58,7 +58,7 @@ def test_a_key_set_after_the_daemon_started_is_stored_and_used_at_once(daemon: D
     assert daemon.cli("ask", "moot", "hello").returncode == 0
     (listed,) = daemon.cli_json("secrets", "list")["data"]["secrets"]
     assert listed["scope"]["configuration_only"], "an agent may not use the key of a model"
-    assert find_model(daemon) == ("ok", "own is ready, the default.")
+    assert find_model(daemon) == ("ok", "own (default) is ready.")
     # A replaced key is used by the next request, without a reload.
     run_cli(daemon.home, "secrets", "set", "LATE_KEY", "--from-env", "NEW", NEW="sk-tests-wrong-key")
     refused = daemon.cli("ask", "moot", "hello")
@@ -121,21 +121,40 @@ def test_a_person_is_asked_for_the_key_and_it_is_not_shown(
 
 def test_every_command_says_that_a_broken_configuration_is_not_in_use(daemon: DaemonThread) -> None:
     daemon.home.write_config(f"{LISTEN}[limits]\nsteps = 'many'\n")
+    # Said before a reload too: the edited file is not in use.
+    assert "config.toml:5: `steps` must be a whole number" in daemon.cli("rules").stderr.replace("\n  ", " ")
     daemon.cli("reload")
 
     for command in (("ps",), ("agent", "list"), ("models",), ("rules",)):
         done = daemon.cli(*command)
         assert "config.toml:5: `steps` must be a whole number" in done.stderr.replace("\n  ", " "), command
-        assert "The last valid configuration is used" in done.stderr.replace("\n  ", " ")
+        assert "The previous configuration is used until" in done.stderr.replace("\n  ", " ")
     daemon.home.write_config(LISTEN)
     daemon.cli("reload")
-    assert "last valid configuration" not in daemon.cli("ps").stderr
+    assert "previous configuration" not in daemon.cli("ps").stderr
+
+
+def test_every_command_says_that_an_edited_configuration_is_not_in_use_yet(daemon: DaemonThread) -> None:
+    daemon.home.write_config(LISTEN)
+    daemon.cli("reload")
+    daemon.home.write_config(f"{LISTEN}[limits]\nsteps = 7\n")
+
+    assert "config.toml has changed. The previous configuration" in daemon.cli("ps").stderr.replace("\n  ", " ")
+    assert "has changed" not in (reloaded := daemon.cli("reload")).stderr
+    assert "limits" in reloaded.stdout
+    assert daemon.cli("ps").stderr == ""
+    # What is changed back is in use again.
+    daemon.home.write_config(LISTEN)
+    daemon.home.write_config(f"{LISTEN}[limits]\nsteps = 7\n")
+    assert daemon.cli("ps").stderr == ""
+    daemon.home.write_config(LISTEN)
+    daemon.cli("reload")
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ({"status": 401}, "does not accept a request without a key (401)"),
+        ({"status": 401}, "requires a key (401)"),
         ({"status": 404, "body": '{"error":{"code":"model_not_found","message":"no"}}'}, "does not have it (404)"),
         ({"status": 404}, "The address of model 'own' was not found"),
         ({"status": 407}, "the proxy needs a login"),

@@ -1,9 +1,9 @@
 """What a turn and all the teammates it sets to work may spend together: tokens, steps, money and time."""
 
 import json
-import time
 from typing import Any
 
+from moot.daemon.clock import ManualClock
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, eventually, running
@@ -183,9 +183,12 @@ SLOWLY: dict[str, Any] = {"reply": "word " * 16, "token_seconds": 0.25}
 
 async def test_nothing_happening_ends_a_run_and_says_that_it_was_that(home: Home) -> None:
     home.furnish(config=PLAIN + IDLE, script=script({"match": "^hang", "hang": True}))
-    with daemon_thread(home) as daemon:
+    with daemon_thread(home, ManualClock()) as daemon:
         async with daemon.client() as talk:
-            speech = await talk.say("ada", "hang")
+            speech = talk.start("ada", "hang")
+            await speech.until("start")
+            daemon.advance(3)
+            await speech.end()
     assert (speech.outcome, speech.ended.limit) == ("timeout", "idle_seconds")
     assert "Nothing happened" in speech.ended.error
 
@@ -251,12 +254,11 @@ async def test_a_human_a_teammate_waits_for_stops_the_clock_of_those_above_it(ho
             mate("^really ask", call("ask_user", questions=[{"question": "Go on?"}]), say("They said {result}")),
         ),
     )
-    with daemon_thread(home) as daemon:
+    with daemon_thread(home, ManualClock()) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go")
             await speech.until("ask_user")
-            asked_at = time.monotonic()
-            await eventually(lambda: time.monotonic() > asked_at + 4.5)
+            daemon.advance(100)
             await talk.reply("moot", "yes")
             await speech.end()
             assert speech.outcome == "completed", speech.ended

@@ -57,7 +57,7 @@ async def test_descriptions_name_only_what_there_are_tools_for(home: Home, provi
         assert f"give it: {told['vault']['accepts']}" in system
         assert "hash or pay" not in system
         assert told["librarian"]["description"] in system
-        assert "walks the graph" not in system
+        assert "searches knowledge" not in system
         # A tool that is added brings its part of the description back.
         (home.path / "tools").mkdir()
         (home.path / "tools" / "pay.py").write_text(

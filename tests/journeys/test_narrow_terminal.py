@@ -99,4 +99,4 @@ def test_the_result_of_a_run_and_the_problems_of_models_are_wrapped_between_word
     assert sum(row.startswith(("word ", "You said: word ")) for row in shown) >= 8
     listed = at_eighty(daemon, "models")
     assert any(row.startswith("qwen ") and row.endswith(" not ready") for row in listed)
-    assert any(row.startswith("qwen: The local model 'qwen' is not here yet") for row in listed)
+    assert any(row.startswith("qwen: The model 'qwen' is not downloaded yet") for row in listed)

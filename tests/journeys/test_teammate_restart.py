@@ -1,12 +1,12 @@
 """The daemon stops while teammates work: they go on, or what is not known of them is told."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from moot.daemon.clock import ManualClock
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import DaemonProcess, Home, eventually, running
 from tests.daemon_thread import daemon_thread
@@ -251,7 +251,7 @@ async def test_a_result_waits_for_an_agent_that_is_gone_and_the_log_says_so_once
     ))  # fmt: skip
     path = home.write_agent("ada")
     written = path.read_text()
-    with daemon_thread(home) as daemon:
+    with daemon_thread(home, ManualClock()) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "go")
             await began(mark)
@@ -259,14 +259,14 @@ async def test_a_result_waits_for_an_agent_that_is_gone_and_the_log_says_so_once
             assert daemon.cli("reload").returncode == 0
             mark.with_suffix(".go").touch()
             await eventually(lambda: "the results for ada" in home.log.read_text())
-            since = time.monotonic()
             # It is tried again every second.
-            await eventually(lambda: time.monotonic() > since + 2.5)
+            daemon.advance(3)
             assert home.log.read_text().count("the results for ada") == 1
             path.write_text(written)
             assert daemon.cli("reload").returncode == 0
 
             async def heard() -> bool:
+                daemon.advance(1)
                 return ("assistant", "", "Heard.") in await talk.told("ada")
 
             await eventually(heard)

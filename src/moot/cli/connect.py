@@ -39,8 +39,11 @@ def caller_search_path() -> str:
 
 
 @asynccontextmanager
-async def daemon_client(*, start: bool = True) -> AsyncIterator[Connection]:
-    """Connect to the daemon. With `start`, start it in the background first if it is not running."""
+async def daemon_client(*, start: bool = True, notify: bool = True) -> AsyncIterator[Connection]:
+    """Connect to the daemon. With `start`, start it in the background first if it is not running.
+
+    `notify` prints warnings about the daemon; not for a request that reloads the configuration they may be about.
+    """
     address = remote_address()
     if address:
         opening = connect(address, token=_read_token(address))
@@ -49,7 +52,7 @@ async def daemon_client(*, start: bool = True) -> AsyncIterator[Connection]:
             await ensure_running(find_paths())
         opening = connect(find_paths().socket)
     async with opening as connection:
-        if not address:
+        if notify and not address:
             await print_notices(connection)
         yield connection
 
@@ -74,11 +77,11 @@ async def ensure_running(home: Paths) -> None:
         bar.say(hint(f"Started the daemon (pid {pid}); `moot down` stops it."))
 
 
-def run_connected(work: Callable[[Connection], Awaitable[_T]], *, start: bool = True) -> _T:
+def run_connected(work: Callable[[Connection], Awaitable[_T]], *, start: bool = True, notify: bool = True) -> _T:
     """Run a coroutine function with a connection, from synchronous code."""
 
     async def use_connection() -> _T:
-        async with daemon_client(start=start) as connection:
+        async with daemon_client(start=start, notify=notify) as connection:
             return await work(connection)
 
     return asyncio.run(use_connection())
@@ -86,7 +89,8 @@ def run_connected(work: Callable[[Connection], Awaitable[_T]], *, start: bool = 
 
 def send_request(message: pb.ClientMessage, *, start: bool = True) -> pb.ServerMessage:
     """Send one request and return its reply."""
-    return run_connected(lambda connection: connection.request(message), start=start)
+    notify = message.WhichOneof("message") != "reload"
+    return run_connected(lambda connection: connection.request(message), start=start, notify=notify)
 
 
 def require_utf8(text: str) -> str:

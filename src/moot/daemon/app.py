@@ -3,13 +3,10 @@
 import asyncio
 import logging
 import os
-import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from random import Random, SystemRandom
 
-from moot import __version__
 from moot.automation.automation import Automation
 from moot.daemon.address import PortTaken
 from moot.daemon.agent_registry import build_registry
@@ -17,18 +14,16 @@ from moot.daemon.clock import SystemClock
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.configured_broker import ConfiguredBroker
 from moot.daemon.daemon_link import build_link
-from moot.daemon.descriptors import get_descriptor_limit, raise_descriptor_limit
-from moot.daemon.interpreter import tune_interpreter
+from moot.daemon.descriptors import get_descriptor_limit
 from moot.daemon.listen import tcp, unix
 from moot.daemon.live_models import LiveModels
 from moot.daemon.local_zone import find_local_zone
 from moot.daemon.lock import hold_home
-from moot.daemon.log import rotate_console, start_logging
+from moot.daemon.log import rotate_console
 from moot.daemon.open_storage import open_storage
 from moot.daemon.path_mask import PathMask
 from moot.daemon.paths import Paths
 from moot.daemon.principal import Principals
-from moot.daemon.readiness import ReadinessNotifier
 from moot.daemon.reloader import Reloader, ReloaderDependencies
 from moot.daemon.requests.admission import Admission, ConnectionLimits
 from moot.daemon.requests.build_handlers import HandlerDependencies, build_handlers
@@ -40,16 +35,18 @@ from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Vault
 from moot.daemon.workspaces import Workspaces
 from moot.domain.errors import StoreError
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
 from moot.engine.bus import Bus
 from moot.engine.notes import NoteTaker, Reflections
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
 from moot.multiagent.runtime import Runtime, RuntimeDependencies
-from moot.redaction.redactor import LogRedaction, Redactor
+from moot.redaction.redactor import Redactor
 
 logger = logging.getLogger(__name__)
 
+_SYSTEM_CLOCK = SystemClock()
 _TIDY_SECONDS = 5.0
 _EXPIRE_SECONDS = 1.0
 
@@ -57,11 +54,13 @@ _EXPIRE_SECONDS = 1.0
 class Daemon:
     """The components of a running daemon, in the order they are built."""
 
-    def __init__(self, paths: Paths, config: ConfigFile, storage: Storage, redactor: Redactor) -> None:
+    def __init__(
+        self, paths: Paths, config: ConfigFile, storage: Storage, redactor: Redactor, clock: Clock = _SYSTEM_CLOCK
+    ) -> None:
         self.paths = paths
         self.storage = storage
         self.redactor = redactor
-        self.clock = SystemClock()
+        self.clock = clock
         self.rng: Random = SystemRandom()
         self.supervisor = Supervisor(self.clock)
         self.bus = Bus(clock=self.clock, reserve=storage.reserve_event_numbers)
@@ -252,7 +251,7 @@ class Daemon:
 
 
 @asynccontextmanager
-async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
+async def running(paths: Paths, redactor: Redactor, clock: Clock = _SYSTEM_CLOCK) -> AsyncIterator[Daemon]:
     """Run a complete daemon that accepts connections; drain it on exit."""
     async with AsyncExitStack() as stack:
         hold_home(paths, stack)
@@ -264,7 +263,7 @@ async def running(paths: Paths, redactor: Redactor) -> AsyncIterator[Daemon]:
         config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
         storage = await open_storage(config, paths)
         stack.push_async_callback(storage.store.close)
-        daemon = Daemon(paths, config, storage, redactor)
+        daemon = Daemon(paths, config, storage, redactor, clock)
         for flaw in daemon.reloader.flaws:
             logger.warning("%s", flaw)
         stack.push_async_callback(daemon.models.close)
@@ -327,59 +326,15 @@ def _reporting_taken_port(facts: DaemonFacts) -> Iterator[None]:
         facts.problems.append(error)
 
 
-def serve(paths: Paths) -> int:
-    """Run the daemon in the foreground until a signal ends it."""
-    raise_descriptor_limit()
-    redactor = Redactor()
-    start_logging(paths, LogRedaction(redactor))
-    try:
-        import uvloop  # noqa: PLC0415 — not there on every system
-
-        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
-    except ImportError:
-        runner = asyncio.Runner()
-    with runner:
-        return runner.run(_serve(paths, redactor))
-
-
-async def _serve(paths: Paths, redactor: Redactor) -> int:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    notifier = ReadinessNotifier()
-    logger.info("moot %s starts (pid %d, %s)", __version__, os.getpid(), paths.config.parent)
-
-    def on_signal() -> None:
-        if stop.is_set():
-            # Exit immediately: what was acknowledged is on disk, the rest is reported as interrupted at the next start.
-            os._exit(0)
-        logger.info("stopping: a signal was received")
-        notifier.notify("STOPPING=1")
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
-
-    def on_ready(daemon: Daemon) -> None:
-        loop.add_signal_handler(
-            signal.SIGHUP, lambda: daemon.supervisor.start("reload", daemon.reloader.reload_quietly())
-        )
-        tune_interpreter()
-        ready = describe_addresses(daemon)
-        logger.info("%s", ready)
-        notifier.notify("READY=1", ready)
-        sys.stdout.write(f"{ready}\n")
-        sys.stdout.flush()
-
-    await serve_until(stop, paths, redactor, on_ready)
-    logger.info("stopped")
-    return 0
-
-
 async def serve_until(
-    stop: asyncio.Event, paths: Paths, redactor: Redactor, on_ready: Callable[[Daemon], None]
+    stop: asyncio.Event,
+    paths: Paths,
+    redactor: Redactor,
+    on_ready: Callable[[Daemon], None],
+    clock: Clock = _SYSTEM_CLOCK,
 ) -> None:
     """Serve until the event is set, then give active runs some time to finish."""
-    async with running(paths, redactor) as daemon:
+    async with running(paths, redactor, clock) as daemon:
         on_ready(daemon)
         daemon.runtime.warm_up.start()
         await stop.wait()

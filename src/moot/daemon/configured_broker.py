@@ -10,6 +10,7 @@ import re
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from moot.broker.credentials import NatsCredentials, parse_credentials
@@ -34,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 _MOST_CREDENTIAL_BYTES = 65_536
 
+# Takes the name of a secret and its value, which is redacted everywhere from then on.
+RegisterKey = Callable[[str, str], object]
+
 
 class ConfiguredBroker:
     """The Broker port for the current configuration."""
@@ -45,14 +49,14 @@ class ConfiguredBroker:
         clock: Clock,
         supervisor: Supervisor,
         read_secret: ReadSecret,
-        register_key: Callable[[str, str], object],
+        register_key: RegisterKey,
     ) -> None:
         self._config = config
         self._clock = clock
         self._supervisor = supervisor
         self._read_secret = read_secret
         self._register_key = register_key
-        self._observers = _Observers()
+        self._observers = BrokerObservers()
         self._consumptions: list[_Consumption] = []
         # Why the configured broker cannot be used at all.
         self._flaw = ""
@@ -166,24 +170,11 @@ class ConfiguredBroker:
             ca_file=config.ca_file,
             most_stream_bytes=config.max_stream_bytes,
         )
-        return NatsBroker(settings, self._clock, self._supervisor.start, self._read_credentials)
-
-    async def _read_credentials(self) -> NatsCredentials | None:
-        """Return the credentials as they are now; None if none are configured."""
-        reference = self._config.credentials
-        if not reference:
-            return None
-        if reference.startswith("file:"):
-            value = await asyncio.to_thread(_read_file, Path(reference.removeprefix("file:")))
-        else:
-            value = await reveal(reference, place="[broker]", read_secret=self._read_secret)
-        credentials = parse_credentials(value)
-        for secret in credentials.secrets:
-            self._register_key(reference, secret)
-        return credentials
+        read_credentials = partial(_read_credentials, config.credentials, self._read_secret, self._register_key)
+        return NatsBroker(settings, self._clock, self._supervisor.start, read_credentials)
 
 
-class _Observers:
+class BrokerObservers:
     """Who is told what comes from the broker, whichever it is."""
 
     def __init__(self) -> None:
@@ -236,3 +227,19 @@ def _read_file(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise ConfigError(f"the credentials of the broker in {path} cannot be read: {reason}") from error
+
+
+async def _read_credentials(
+    reference: str, read_secret: ReadSecret, register_key: RegisterKey
+) -> NatsCredentials | None:
+    """Return the credentials as they are now; None if none are configured."""
+    if not reference:
+        return None
+    if reference.startswith("file:"):
+        value = await asyncio.to_thread(_read_file, Path(reference.removeprefix("file:")))
+    else:
+        value = await reveal(reference, place="[broker]", read_secret=read_secret)
+    credentials = parse_credentials(value)
+    for secret in credentials.secrets:
+        register_key(reference, secret)
+    return credentials

@@ -10,6 +10,9 @@ from msgspec import Struct
 from moot.domain.errors import ConfigError, Forbidden, MootError
 from moot.domain.reference import KEYRING, SECRET, Reference, parse
 
+# The `place` of a key that does not exist.
+NO_KEY = "no key"
+
 # The service name of our keyring entries.
 _OURS = "moot"
 
@@ -152,7 +155,7 @@ class Key:
         try:
             return f"the key in {parse(self._reference, place='').where}"
         except ConfigError:
-            return "the given key" if self._value else "a request without a key"
+            return "the given key" if self._value else NO_KEY
 
     async def get(self) -> str:
         if self._reference.startswith(f"{SECRET}:"):

@@ -291,10 +291,12 @@ def _find_lack(config: ModelConfig, file: Path) -> ModelError | None:
         )
     if file.is_file():
         return None
-    return ModelError(
-        f"The local model '{config.name}' is not here yet: {file} is missing.",
-        fix=f"Run: moot models pull {config.model}" if config.model in MODELS else f"Put a GGUF file at {file}.",
-    )
+    if config.model in MODELS:
+        size = f"{MODELS[config.model].bytes // 1_000_000} MB"
+        return ModelError(
+            f"The model '{config.name}' is not downloaded yet.", fix=f"Run: moot models pull {config.model} ({size})"
+        )
+    return ModelError(f"The file of the local model '{config.name}' is missing.", fix=f"Put a GGUF file at {file}.")
 
 
 async def _stop(child: _Child) -> None:

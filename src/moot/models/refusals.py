@@ -11,6 +11,7 @@ import msgspec
 from moot.domain.errors import ModelError
 from moot.models.http_errors import ConnectError, ConnectFailure, ProxyError, TlsError
 from moot.models.http_url import Url
+from moot.models.keys import NO_KEY
 from moot.models.scrub import one_line
 
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
@@ -36,6 +37,20 @@ _WINDOW = re.compile(
     r"|> (\d+)|must be <= (\d+)|tokens allowed \((\d+)\)|with (\d+) maximum context",
     re.IGNORECASE,
 )
+# Hosts that exist: if one is not found, the network is the reason.
+_PROVIDER_HOSTS = frozenset(
+    {
+        "api.openai.com",
+        "api.anthropic.com",
+        "openrouter.ai",
+        "generativelanguage.googleapis.com",
+        "api.mistral.ai",
+        "api.groq.com",
+        "api.deepseek.com",
+    }
+)
+_PROXY_FIX = "If this network requires a proxy, set `proxy` in [network]."
+_EMBEDDED_FIX = "An embedded model needs no network: moot init --provider local"
 # Numbers outside this range are not a window.
 _LEAST_WINDOW, _MOST_WINDOW = 256, 100_000_000
 
@@ -110,6 +125,11 @@ def error_from_status(status: int, refusal: Refusal, *, model: str, place: str, 
 
 
 def _login_error(status: int, said: str, *, model: str, place: str) -> ModelError:
+    if status == 401 and place == NO_KEY:
+        return ModelError(
+            f"The server of model '{model}' requires a key (401){said}",
+            fix="Name the variable that has it: `moot init --api-key-env VAR`. On a terminal `moot init` asks for it.",
+        )
     if status == 401:
         return ModelError(
             f"The server of model '{model}' does not accept {place} (401){said}",
@@ -151,18 +171,23 @@ def describe_connect_error(error: Exception, *, model: str, url: Url) -> ModelEr
     if isinstance(error, TlsError):
         return ModelError(f"Model '{model}' cannot be reached securely at {where}: {said}", fix=check)
     failure = error.failure if isinstance(error, ConnectError) else ConnectFailure.OTHER
+    if failure is ConnectFailure.UNKNOWN_HOST and url.host in _PROVIDER_HOSTS:
+        return ModelError(
+            f"The host {url.host} of model '{model}' cannot be found from this network: {said}",
+            fix=f"Check the network and its name server. {_PROXY_FIX} {_EMBEDDED_FIX}",
+        )
     if failure is ConnectFailure.UNKNOWN_HOST:
         return ModelError(f"The host {url.host} of model '{model}' does not exist: {said}", fix=check)
     if failure is ConnectFailure.NO_NETWORK:
         return ModelError(
             f"There is no network connection to {url.host} for model '{model}': {said}",
-            fix="Check the network. An embedded model needs none: moot init --provider local",
+            fix=f"Check the network. {_EMBEDDED_FIX}",
             retryable=True,
         )
     if failure is ConnectFailure.SILENT:
         return ModelError(
             f"Model '{model}' cannot be reached at {where}: {said}",
-            fix=f"{check} If this network requires a proxy, set `proxy` in [network].",
+            fix=f"{check} {_PROXY_FIX}",
             retryable=True,
         )
     return ModelError(

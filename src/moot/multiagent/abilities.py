@@ -36,9 +36,9 @@ _ABILITIES: dict[str, tuple[Ability, ...]] = {
     "librarian": (
         Ability(("search_*", "rag_*"), "searches knowledge", ("knowledge-search",), "a question or a topic"),
         Ability(("web_*",), "fetches pages", ("web-search", "page-retrieval"), "the address of a page"),
-        Ability(("graph_*",), "walks the graph", ("graph-traversal",), "a node of the graph to begin at"),
-        Ability(("save_*", "learning_*"), "keeps learnings", ("knowledge-saving",), "something worth keeping"),
-        Ability(("*_skill", "list_skills"), "keeps skills", ("skill-management",), "a skill to find or make"),
+        Ability(("graph_*",), "searches the graph", ("graph-traversal",), "a node of the graph"),
+        Ability(("save_*", "learning_*"), "stores learnings", ("knowledge-saving",), "something worth keeping"),
+        Ability(("*_skill", "list_skills"), "manages skills", ("skill-management",), "a skill to find or make"),
     ),
     "vault": (
         Ability(
@@ -59,10 +59,12 @@ _ABILITIES: dict[str, tuple[Ability, ...]] = {
             ("memory-saving", "memory-recall", "conversation-history"),
             "something to remember or forget, or a question about what was said before",
         ),
-        Ability(("observe_*", "reflect_*"), "condenses it", ("observations", "reflections"), "an observation to note"),
+        Ability(("observe_*", "reflect_*"), "summarises it", ("observations", "reflections"), "an observation to note"),
     ),
     "automator": (
-        Ability(("cron_*",), "keeps schedules", ("scheduling", "recurring-jobs", "reminders"), "what to do, and when"),
+        Ability(
+            ("cron_*",), "manages schedules", ("scheduling", "recurring-jobs", "reminders"), "what to do, and when"
+        ),
         Ability(("bg_*",), "runs background tasks", ("background-tasks",), "a task for the background"),
         Ability(("workflow_*",), "runs workflows of several steps", ("workflows",), "steps and their order"),
     ),

@@ -30,6 +30,10 @@ _UNREAD = f"{FROM} WHERE number IN ({NEWEST.format(conversation='?')}) AND {IS_U
 _HAS_MANY = (
     f"SELECT 1 FROM mail WHERE conversation = ? AND evicted_at = 0 ORDER BY number LIMIT 1 OFFSET {INBOX_CAPACITY}"
 )
+_HAS_LIVE_RUN = (
+    "SELECT 1 FROM runs JOIN conversations ON conversations.id = runs.conversation"
+    " WHERE agent = ? AND sender = ? AND status <> 'ended' LIMIT 1"
+)
 _CONVERSATION = "SELECT id FROM conversations WHERE id = ? AND agent <> '' AND (SELECT number FROM store_identity) = ?"
 
 
@@ -105,6 +109,8 @@ def evict_oldest(db: apsw.Connection, conversation: int, now: float) -> list[Mai
 
 
 def evict_all(db: apsw.Connection, key: ConversationKey, now: float) -> list[Mail]:
+    if db.execute(_HAS_LIVE_RUN, key).get is not None:
+        return []
     return _evict(db, list_unread(db, key), now, "its run has ended")
 
 

@@ -220,7 +220,7 @@ async def test_hanging_up_on_a_daemon_that_does_not_read_does_not_hang(tmp_path:
         writer.close()
 
     server = await asyncio.start_unix_server(deaf, str(tmp_path / "s"), limit=1024)
-    async with asyncio.timeout(10), connect(tmp_path / "s") as connection:
+    async with asyncio.timeout(30), connect(tmp_path / "s") as connection:
         connection.post(pb.ClientMessage(send=pb.SendMsg(agent="ada", content="x" * 8_000_000)))
     release.set()
     server.close()

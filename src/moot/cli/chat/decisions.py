@@ -1,6 +1,5 @@
 """Sends decisions on approvals to the daemon, and sends them again after a reconnect if the ask is unchanged."""
 
-import asyncio
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -11,10 +10,6 @@ from moot.cli.chat.view import RunView
 from moot.client.errors import Unreachable
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
-
-# How long a daemon that came back may take to ask again, and how often it is looked at.
-_TAKEN_UP_SECONDS = 15.0
-_LOOK_SECONDS = 0.2
 
 
 class Host(Protocol):
@@ -59,7 +54,7 @@ class Decisions:
     async def send_again(self, held: HeldDecision) -> None:
         """Send the decision if the open ask is unchanged; otherwise ask again."""
         try:
-            found = await self._wait_for_forms(held.message.ask_id)
+            found = await self._forms(held.message.ask_id)
         except Unreachable:
             self.held.append(held)
             return
@@ -69,15 +64,6 @@ class Decisions:
         self._open_approvals.undo(held.message)
         why = "has changed since you decided" if found else "is no longer waiting"
         self._chat.show_notice(f"nothing was decided: the call {why}")
-
-    async def _wait_for_forms(self, ask_id: str) -> list[pb.ApprovalEvent]:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + _TAKEN_UP_SECONDS
-        found = await self._forms(ask_id)
-        while not found and loop.time() < until:
-            await asyncio.sleep(_LOOK_SECONDS)
-            found = await self._forms(ask_id)
-        return found
 
     async def _forms(self, ask_id: str) -> list[pb.ApprovalEvent]:
         """An approval as listed and in full; nothing if it is not open."""

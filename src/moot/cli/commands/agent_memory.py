@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from moot.cli import output, prompts
+from moot.cli.command_group import CommandGroup
 from moot.cli.connect import require_utf8, run_connected, send_request
 from moot.cli.name_completion import complete_agents, complete_memories
 from moot.cli.options import sender_option
@@ -24,7 +25,7 @@ def _owner_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return agent(sender_option(command))
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @_owner_options
 @output.json_option
 @click.pass_context

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from moot.cli import exits, output
+from moot.cli.command_group import CommandGroup
 from moot.cli.commands.agent_files import import_, keep, new, validate
 from moot.cli.commands.hooks import hooks
 from moot.cli.connect import send_request
@@ -20,7 +21,7 @@ from moot.wire import moot_pb2 as pb
 _ROLE_WIDTH = 80
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @output.json_option
 @click.pass_context
 def agents(context: click.Context) -> int | None:
@@ -277,7 +278,7 @@ def _emit(data: Any, render: Any, flaws: Sequence[str]) -> int:
     )
     output.emit(data, render=render, error=broken)
     for flaw in flaws:
-        output.print_note(terminal.paint("flaw: ", sys.stderr, fg="red") + sanitize.clean(flaw))
+        output.print_note(terminal.paint("error: ", sys.stderr, fg="red") + sanitize.clean(flaw))
     return int(exits.exit_for_error(broken)) if broken else 0
 
 

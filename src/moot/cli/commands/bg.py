@@ -8,6 +8,7 @@ from typing import Any, cast
 import click
 
 from moot.cli import output
+from moot.cli.command_group import CommandGroup
 from moot.cli.commands import runs
 from moot.cli.commands.run import run
 from moot.cli.connect import send_request
@@ -24,7 +25,7 @@ _run_argument = click.argument("task", shell_complete=complete_runs)
 _FOLLOWING = ("background", "no_stream", "shows_private")
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @output.json_option
 @click.pass_context
 def bg(context: click.Context) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from moot.cli import output, prompts
+from moot.cli.command_group import CommandGroup
 from moot.cli.commands.ask import working_folder
 from moot.cli.connect import caller_search_path, require_utf8, send_request
 from moot.cli.name_completion import complete_agents, complete_cron_jobs
@@ -25,7 +26,7 @@ def _with_filter(command: Any) -> Any:
     return agent(sender_option(command))
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @_with_filter
 @output.json_option
 @click.pass_context

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -30,7 +30,7 @@ def serve() -> int:
     # Collecting garbage during the imports finds almost nothing; the daemon enables it again when ready.
     gc.disable()
     from moot.daemon import process_protection  # noqa: PLC0415 - needed by this command alone
-    from moot.daemon.app import serve as run_daemon  # noqa: PLC0415 - the whole daemon, needed by this command alone
+    from moot.daemon.serve import serve as run_daemon  # noqa: PLC0415 - the whole daemon, needed by this command alone
 
     # In this order: a process that hides cannot change what the kernel thinks of it.
     process_protection.be_ended_last()
@@ -211,9 +211,11 @@ def _config_error(flaws: Sequence[str], fix: str) -> ConfigError:
     return ConfigError("\n".join(flaws), fix=fix)
 
 
-def _note_flaws(flaws: Sequence[str]) -> None:
-    for flaw in flaws:
-        output.print_note(terminal.paint("flaw: ", sys.stderr, fg="red") + sanitize.clean(flaw))
+def _note_flaws(flaws: Sequence[str], *, ignored: Collection[str] = ()) -> None:
+    """Print errors in files; those in `ignored` as warnings."""
+    for flaw in map(sanitize.clean, flaws):
+        label, colour = ("warning: ", "yellow") if flaw in ignored else ("error: ", "red")
+        output.print_note(terminal.paint(label, sys.stderr, fg=colour) + flaw)
 
 
 def _find_config_flaws() -> list[str]:
@@ -346,7 +348,7 @@ def reload() -> int:
     error = _config_error(broken, f"{stays} Correct it, then reload again.") if broken else None
     output.emit(data, render=lambda _: _render_reload(answer), error=error)
     if answer.flaws and not output.wants_json():
-        _note_flaws(answer.flaws)
+        _note_flaws(answer.flaws, ignored=ignored)
         output.print_note(stays)
     if answer.restart and not output.wants_json():
         keys = ", ".join(map(sanitize.line, answer.restart))

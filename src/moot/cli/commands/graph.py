@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from moot.cli import output, prompts
+from moot.cli.command_group import CommandGroup
 from moot.cli.commands.graph_file import import_graph
 from moot.cli.connect import require_utf8, run_connected, send_request
 from moot.cli.options import sender_option
@@ -26,9 +27,13 @@ _reason_option = click.option("--reason", required=True, metavar="TEXT", help="W
 _kind_argument = click.argument("kind", type=click.Choice([kind.value for kind in TermKind]))
 
 
-@click.group()
-def graph() -> None:
-    """The knowledge graph: what agents and you have stated as facts."""
+@click.group(cls=CommandGroup, invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def graph(context: click.Context) -> None:
+    """The knowledge graph: what agents and you have stated as facts. Without a command: facts."""
+    if context.invoked_subcommand is None:
+        context.invoke(facts)
 
 
 # ---- looking --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from moot.cli import output
+from moot.cli.command_group import CommandGroup
 from moot.cli.connect import require_utf8, send_request
 from moot.cli.exits import Exit
 from moot.cli.follow import ask_numbers, open_asks
@@ -16,7 +17,7 @@ from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @output.json_option
 @click.pass_context
 def inbox(context: click.Context) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from moot.cli import exits, output, prompts
+from moot.cli.command_group import CommandGroup
 from moot.cli.connect import find_paths, send_request
 from moot.cli.follow import tool_notices
 from moot.cli.program import hint
@@ -22,10 +23,11 @@ from moot.domain.mcp import join_digests, text_digest
 from moot.domain.prompt import Safety
 from moot.wire import moot_pb2 as pb
 
+_INTRODUCTION = "This text is part of every prompt of the agents that have the tool. It was written by the server."
 _SECRET_NAME = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @output.json_option
 @click.pass_context
 def mcp(context: click.Context) -> None:
@@ -311,9 +313,6 @@ def _decide(
             return []
     request = pb.ApproveMcpMsg(name=info.name, digests=[tool.digest for tool in tools], deny=not approved)
     return list(send_request(pb.ClientMessage(approve_mcp=request)).mcp_approved.tools)
-
-
-_INTRODUCTION = "This text is part of every prompt of the agents that have the tool. It was written by the server."
 
 
 def _count(tools: list[pb.McpToolInfo]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from moot.cli import output
+from moot.cli.command_group import CommandGroup
 from moot.cli.connect import require_utf8, run_connected, send_request
 from moot.cli.name_completion import complete_agents
 from moot.cli.options import conversation_arguments, sender_option
@@ -172,7 +173,7 @@ _all_option = click.option(
 )
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option("--agent", default="", shell_complete=complete_agents, help="Only conversations with this agent.")
 @sender_option
 @_all_option

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from moot.cli import output
+from moot.cli.command_group import CommandGroup
 from moot.cli.connect import find_paths, send_request
 from moot.cli.follow import tool_notices
 from moot.cli.name_completion import complete_models
@@ -18,7 +19,7 @@ from moot.models.pullable import MODELS
 from moot.wire import moot_pb2 as pb
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @output.json_option
 @click.pass_context
 def models(context: click.Context) -> None:
@@ -46,7 +47,7 @@ def _list() -> None:
                 str(info.window or ""),
                 info.tools,
                 # A terminal has no room for it in the table; it is printed below.
-                ("not ready" if sys.stdout.isatty() else info.problem) if info.problem else "ready",
+                ("not ready" if sys.stdout.isatty() else hint(info.problem)) if info.problem else "ready",
             ]
             for info in found
         ]

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from moot.cli import output
+from moot.cli.command_group import CommandGroup
 from moot.cli.connect import find_paths
 from moot.cli.setup.config_edit import write_config
 from moot.daemon.config.broker_keys import is_broker_name
@@ -19,7 +20,7 @@ from moot.domain.errors import BadRequest, Unavailable
 _DEFAULT_PORT = 4222
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def nats() -> None:
     """The NATS server that carries messages between daemons: dev, config."""
 

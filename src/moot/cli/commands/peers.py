@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from moot.cli import output
+from moot.cli.command_group import CommandGroup
 from moot.cli.connect import daemon_client, require_utf8, send_request
 from moot.cli.name_completion import complete_agents
 from moot.cli.options import sender_option
@@ -47,9 +48,16 @@ def goals(agent: str) -> None:
     output.emit([peer_data.to_goal_data(goal) for goal in found], render=render)
 
 
-@click.group()
-def peers() -> None:
-    """Messages between agents: list, send, watch, dead, resend, outbox, daemons, mute, unmute."""
+@click.group(cls=CommandGroup, invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def peers(context: click.Context) -> None:
+    """Messages between agents: list, send, watch, dead, resend, outbox, daemons, mute, unmute.
+
+    Without a command: list.
+    """
+    if context.invoked_subcommand is None:
+        context.invoke(list_peers)
 
 
 @peers.command("list")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from moot.cli import output, prompts
+from moot.cli.command_group import CommandGroup
 from moot.cli.commands.ask import working_folder
 from moot.cli.connect import find_paths, send_request
 from moot.cli.options import conversation_arguments
@@ -21,7 +22,7 @@ from moot.wire import moot_pb2 as pb
 _CWD = click.option("--cwd", default="", metavar="DIR", help="A folder of the project. Default: the current one.")
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @_CWD
 @output.json_option
 @click.pass_context

@@ -6,13 +6,14 @@ from typing import Any
 import click
 
 from moot.cli import output
+from moot.cli.command_group import CommandGroup
 from moot.cli.connect import send_request
 from moot.cli.render import flow, numbers, plain_data, sanitize, terminal
 from moot.domain.approval import describe_holder
 from moot.wire import moot_pb2 as pb
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @output.json_option
 @click.pass_context
 def rules(context: click.Context) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from moot.cli import output, prompts
+from moot.cli.command_group import CommandGroup
 from moot.cli.connect import require_utf8, send_request
 from moot.cli.name_completion import complete_secrets
 from moot.cli.render import numbers, sanitize, terminal
@@ -20,9 +21,13 @@ from moot.wire import moot_pb2 as pb
 _PATTERNS = ("agents", "senders", "tools", "hosts")
 
 
-@click.group()
-def secrets() -> None:
-    """Store secrets that agents can use but never see: set, list, scope, rm, audit."""
+@click.group(cls=CommandGroup, invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def secrets(context: click.Context) -> None:
+    """Store secrets that agents can use but never see: set, list, scope, rm, audit. Without a command: list."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_secrets)
 
 
 @secrets.command("set")

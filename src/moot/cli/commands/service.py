@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from moot.cli import output
+from moot.cli.command_group import CommandGroup
 from moot.cli.commands import stop_daemon
 from moot.cli.connect import find_paths
 from moot.cli.exits import Exit
@@ -28,9 +29,12 @@ _KEPT_VARIABLES = ("MOOT_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_H
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-@click.group()
-def service() -> None:
-    """Run the daemon as a service: install, uninstall, status."""
+@click.group(cls=CommandGroup, invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def service(context: click.Context) -> int:
+    """Run the daemon as a service: install, uninstall, status. Without a command: status."""
+    return int(context.invoke(status)) if context.invoked_subcommand is None else int(Exit.OK)
 
 
 def _scope_options(command: _F) -> _F:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from moot.cli import output, prompts
+from moot.cli.command_group import CommandGroup
 from moot.cli.connect import find_paths
 from moot.cli.exits import Exit
 from moot.cli.program import hint
@@ -38,7 +39,7 @@ _BEGUN = {
 }
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @output.json_option
 @click.pass_context
 def skills(context: click.Context) -> None:
@@ -304,7 +305,7 @@ def _read_exactly(shelf: SkillLibrary, skill: Skill, path: str) -> str:
 
 
 def _print_flaws(flaws: Iterable[FileProblem], warnings: Iterable[FileProblem]) -> None:
-    for word, colour, told in (("flaw: ", "red", flaws), ("warning: ", "yellow", warnings)):
+    for word, colour, told in (("error: ", "red", flaws), ("warning: ", "yellow", warnings)):
         for flaw in told:
             output.print_note(terminal.paint(word, sys.stderr, fg=colour) + sanitize.clean(str(flaw)))
 

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from moot.cli import output
+from moot.cli.command_group import CommandGroup
 from moot.cli.connect import require_utf8, send_request
 from moot.cli.name_completion import complete_agents, complete_tasks
 from moot.cli.options import conversation_arguments, sender_option
@@ -35,7 +36,7 @@ def _with_list_options(command: Any) -> Any:
     return command
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @_with_list_options
 @sender_option
 @output.json_option

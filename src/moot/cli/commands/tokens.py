@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from moot.cli import output
+from moot.cli.command_group import CommandGroup
 from moot.cli.connect import send_request
 from moot.cli.name_completion import complete_tokens
 from moot.cli.render import numbers, plain_data, sanitize, terminal
@@ -12,9 +13,13 @@ from moot.daemon.process_protection import hide_memory
 from moot.wire import moot_pb2 as pb
 
 
-@click.group()
-def tokens() -> None:
-    """Manage access tokens for clients: new, list, revoke."""
+@click.group(cls=CommandGroup, invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def tokens(context: click.Context) -> None:
+    """Manage access tokens for clients: new, list, revoke. Without a command: list."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_tokens)
 
 
 @tokens.command()

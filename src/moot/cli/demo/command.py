@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from moot.cli import output
+from moot.cli.command_group import CommandGroup
 from moot.cli.demo import demo_home
 from moot.cli.demo.tour import SENDER, NoAnswer, Tour
 from moot.cli.program import program_name
@@ -22,7 +23,7 @@ from moot.models.pullable import MODELS
 from moot.wire import moot_pb2 as pb
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.pass_context
 @output.json_option
 def demo(context: click.Context) -> None:

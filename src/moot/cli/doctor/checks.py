@@ -57,7 +57,7 @@ def run_check(check: str, look: Callable[[], Iterator[Finding]]) -> list[Finding
         found.extend(look())
     except Exception as problem:  # noqa: BLE001 - doctor must work even if everything else is broken
         fix = getattr(problem, "fix", "") or "Correct this first; other findings may explain it."
-        found.append(error(check, f"This could not be checked: {type(problem).__name__}: {problem}", fix))
+        found.append(error(check, f"The check failed: {type(problem).__name__}: {problem}", fix))
     return found
 
 
@@ -78,8 +78,8 @@ def versions() -> Iterator[Finding]:
 
 def user() -> Iterator[Finding]:
     if os.geteuid() == 0:
-        fix = "Run Moot as a user of its own: agents act with its rights, and the sandbox is weaker for root."
-        yield warning("user", "This is root.", fix)
+        fix = "Run Moot as an ordinary user: agents act with its permissions, and the sandbox is weaker for root."
+        yield warning("user", "Moot runs as root.", fix)
 
 
 def disk(home: Paths) -> Iterator[Finding]:
@@ -110,7 +110,7 @@ def permissions(home: Paths) -> Iterator[Finding]:
             "Correct its permissions, or set MOOT_HOME to your own folder.",
         )
     if clean:
-        yield ok("permissions", "Files and folders are yours alone.")
+        yield ok("permissions", "Only you can access Moot's files and folders.")
 
 
 def _check_access(path: Path, *, is_folder: bool) -> Iterator[Finding]:
@@ -143,7 +143,7 @@ def configuration(home: Paths) -> Iterator[Finding]:
         yield warning("config", str(flaw), "Correct or remove that line.")
     if not flaws:
         there = home.config.exists()
-        text = "is good" if there else "does not exist; the defaults are used"
+        text = "is valid" if there else "does not exist; the defaults are used"
         yield (ok if there else note)("config", f"{home.config} {text}.")
 
 
@@ -226,7 +226,7 @@ def load_valid_config(home: Paths) -> Config | None:
 
 
 def skip_finding(check: str) -> Finding:
-    return warning(check, "Not checked: the configuration is broken.", "Correct it, then `moot doctor` again.")
+    return warning(check, "Not checked: the configuration is broken.", "Correct it, then run `moot doctor` again.")
 
 
 def models(home: Paths) -> Iterator[Finding]:
@@ -255,11 +255,11 @@ def check_model(config: Config, name: str, *, problem: str, tools: str) -> Findi
         text = f"{name} (default) is ready. It does not support tools, so its agents can only chat."
         return Finding(level=OK, check="models", message=text, fix=f"For tools: {tool_notices.FIX}.")
     if not problem:
-        return ok("models", f"{name} is ready{', the default' if is_default else ''}.")
+        return ok("models", f"{name}{' (default)' if is_default else ''} is ready.")
     if is_default:
-        return error("models", f"{name}, the default: {problem}", fix)
+        return error("models", f"{name} (default): {problem}", fix)
     if config.models.get(name) == default_config().models.get(name):
-        return note("models", f"{name}, not in use: {problem}")
+        return note("models", f"{name} (not in use): {problem}")
     return warning("models", f"{name}: {problem}", fix)
 
 
@@ -279,7 +279,11 @@ def leftovers(home: Paths) -> Iterator[Finding]:
     yield note("daemon", "Not running; commands start it.")
     stale = [path for path in (home.socket, home.pid) if os.path.lexists(path)]
     for path in stale:
-        yield warning("daemon", f"{path} was left behind.", f"The next start replaces it; or remove it: rm {path}")
+        yield warning(
+            "daemon",
+            f"{path} is a leftover of a stopped daemon.",
+            f"The next start replaces it; to remove it: rm {path}",
+        )
 
 
 def store(home: Paths) -> Iterator[Finding]:
@@ -306,4 +310,4 @@ def store(home: Paths) -> Iterator[Finding]:
         yield error("store", problem, fix)
     if not problems:
         later = "" if have == migrate.newest() else "; the daemon brings it up to date when it starts"
-        yield ok("store", f"The store is whole (schema {have}){later}.")
+        yield ok("store", f"The store is intact (schema {have}){later}.")

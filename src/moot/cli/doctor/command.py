@@ -17,7 +17,7 @@ from moot.cli.doctor import checks, mcp_checks, toolchain_checks, trace_checks
 from moot.cli.doctor.checks import ERROR, NOTE, OK, WARNING, Finding, run_check
 from moot.cli.exits import Exit
 from moot.cli.follow import tool_notices
-from moot.cli.render import sanitize, terminal
+from moot.cli.render import numbers, sanitize, terminal
 from moot.client import daemon_process
 from moot.client.connection import connect
 from moot.daemon.paths import Paths
@@ -53,7 +53,7 @@ def doctor(acknowledge: bool) -> int:
     if acknowledge:
         send_request(pb.ClientMessage(acknowledge_traces=pb.AcknowledgeTracesMsg()))
     traces: list[pb.TraceHealth] = []
-    with output.progress("Examining"):
+    with output.progress("Checking"):
         findings = run_checks(traces)
     data = {
         "healthy": all(finding.level != ERROR for finding in findings),
@@ -124,7 +124,7 @@ async def _fetch_mcp_servers(home: Paths) -> list[pb.McpServerInfo]:
             async with asyncio.timeout(seconds), connect(home.socket) as connection:
                 answer = await connection.request(pb.ClientMessage(list_mcp=pb.ListMcpMsg(connect=now)))
                 return list(answer.mcp_list.servers)
-    raise MootError("the daemon did not say how its MCP servers are")
+    raise MootError("the daemon did not report its MCP servers")
 
 
 async def _fetch_report(home: Paths) -> tuple[pb.DaemonStats, list[pb.Finding], list[pb.ModelInfo]] | None:
@@ -196,12 +196,9 @@ def _render_findings(data: dict[str, Any]) -> str:
             told = _render_hanging(f"{_UNDER}fix: ", sanitize.line(finding["fix"]))
             lines.append(told.replace("fix:", terminal.paint("fix:", fg="green"), 1))
     errors, warnings = (sum(each["level"] == level for each in data["findings"]) for level in (ERROR, WARNING))
-    looked_at = f"{warnings} with warnings" if warnings else ""
-    if errors:
-        summary = ", ".join(filter(None, (f"{errors} with errors", looked_at)))
-    else:
-        summary = f"No errors; {looked_at}" if warnings else "Everything is in order"
-    return "\n".join([*lines, "", f"{summary}."])
+    counts = [numbers.format_plural(errors, "error") if errors else "No errors"]
+    counts += [numbers.format_plural(warnings, "warning")] if warnings else []
+    return "\n".join([*lines, "", f"{', '.join(counts)}."])
 
 
 def _render_hanging(head: str, text: str) -> str:

@@ -8,8 +8,9 @@ from moot.wire import moot_pb2 as pb
 
 # The flags of `moot ask` and `moot run` that name a limit.
 _FLAGS = {"steps": "--max-steps", "seconds": "--max-seconds", "tokens": "--max-tokens", "spend": "--max-spend"}
+_KEPT = "Your message is kept in the history."
 _FIXES = {
-    "model_error": "`moot models test` checks the model. Your message is kept in the history.",
+    "model_error": f"`moot models test` checks the model. {_KEPT}",
     "denied": "Send it again to decide again, or write a rule for the call first; unattended = true asks nobody.",
     "timeout": "Allow more time with --max-seconds, or ask for less at once.",
     "interrupted": "The daemon stopped during the run; send the message again.",
@@ -70,6 +71,8 @@ class RunResult:
             return f"Raise {self.limit} in [limits] of the configuration, or ask for less at once."
         if self._is_withdrawn:
             return "It is not in the history; send it again if it should be answered."
+        if self.outcome == "model_error" and "Run: moot " in self.error:
+            return f"Run that command. {_KEPT}"
         return _FIXES.get(self.outcome, "")
 
     def data(self) -> dict[str, Any]:

@@ -302,7 +302,7 @@ def _complete_once(home: Paths, model: ModelConfig, *, key: str, is_configured: 
 
 
 async def _reload_daemon() -> None:
-    async with daemon_client() as connection:
+    async with daemon_client(notify=False) as connection:
         await connection.request(pb.ClientMessage(reload=pb.ReloadMsg()))
 
 

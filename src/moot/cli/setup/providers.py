@@ -145,9 +145,11 @@ async def choose_model(candidate: Candidate, environ: Mapping[str, str]) -> Cand
     chosen = pick_name(await list_models(candidate, environ), candidate.prefer)
     if not chosen:
         where = f" at {candidate.base_url}" if candidate.base_url else ""
+        # With a name the daemon asks it, and then says what is wrong.
+        fix = "Name one with --model NAME; the completion then shows what is wrong."
         raise BadRequest(
             f"{candidate.title}{where} does not answer or does not list its models",
-            fix="Start it, or name the model with --model.",
+            fix=fix if candidate.variable else f"Start it. {fix}",
         )
     return replace(candidate, model=chosen)
 

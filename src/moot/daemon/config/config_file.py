@@ -97,6 +97,9 @@ class ConfigFile:
         self._last_good = last_good
         self._flaws: tuple[FileProblem, ...] = ()
         self._problem = ""
+        # The state of the file when it was last examined, and the content that is in use.
+        self._stamp: tuple[int, int] | None = None
+        self._data: bytes | None = None
         # The parsed document, to determine what changes.
         self.written: dict[str, Any] = {}
         try:
@@ -116,8 +119,20 @@ class ConfigFile:
         return self._flaws
 
     def find_problem(self) -> str:
-        """Return the first error of the file if it cannot be used and the last valid one is in use."""
+        """Return why the file as it is now is not in use: its first error, or that it has changed. Empty if it is."""
+        stamp = _read_stamp(self._path)
+        if stamp != self._stamp:
+            self._stamp, self._problem = stamp, self._examine()
         return self._problem
+
+    def _examine(self) -> str:
+        try:
+            data = _read_bytes(self._path)
+            if data is not None:
+                _parse(self._path, data)
+        except BrokenConfig as broken:
+            return str(broken.flaws[0])
+        return "" if data == self._data else f"{self._path} has changed"
 
     def reload(self) -> bool:
         """Read the file again. Return False if it is invalid; the last valid one stays in use."""
@@ -130,9 +145,10 @@ class ConfigFile:
         return True
 
     def _read(self) -> Config:
+        self._stamp = _read_stamp(self._path)
         data = _read_bytes(self._path)
         config, warnings = (default_config(), []) if data is None else _parse(self._path, data)
-        self._flaws = tuple(warnings)
+        self._flaws, self._data = tuple(warnings), data
         self.written = {} if data is None else tomllib.loads(data.decode())
         if self._last_good is not None and data is not None:
             _save_last_valid(self._last_good, data)
@@ -142,15 +158,21 @@ class ConfigFile:
         kept = None if self._last_good is None else _read_bytes(self._last_good)
         if kept is None:
             raise broken
-        config = _parse(self._path, kept)[0]
-        self.written = tomllib.loads(kept.decode())
-        return config
+        self.written, self._data = tomllib.loads(kept.decode()), kept
+        return _parse(self._path, kept)[0]
 
 
 def load_config(path: Path) -> tuple[Config, list[FileProblem]]:
     """Return the configuration and warnings about what was ignored. Without a file, the default configuration."""
     data = _read_bytes(path)
     return (default_config(), []) if data is None else _parse(path, data)
+
+
+def _read_stamp(path: Path) -> tuple[int, int] | None:
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_mtime_ns, found.st_ino
+    return None
 
 
 def _read_bytes(path: Path) -> bytes | None:

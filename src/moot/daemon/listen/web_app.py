@@ -49,7 +49,7 @@ def make_connection(runner: web.AppRunner, admission: Admission) -> HttpConnecti
 
 
 async def stop_app(runner: web.AppRunner, serving: Serving) -> None:
-    for connection in tuple(serving.connections):
+    for connection in serving.connections:
         if isinstance(connection, websocket.Socket | CompletionStop):
             connection.stop()
     await runner.cleanup()

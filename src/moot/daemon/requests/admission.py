@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -34,6 +34,33 @@ class Stoppable(Protocol):
     def abort(self) -> None:
         """Close now."""
         ...
+
+
+class OpenConnections:
+    """The connections of all listeners, which add and remove them."""
+
+    def __init__(self) -> None:
+        self._open: set[Stoppable] = set()
+        self._has_none = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Stoppable]:
+        return iter(tuple(self._open))
+
+    def add(self, connection: Stoppable) -> None:
+        self._open.add(connection)
+        self._has_none.clear()
+
+    def discard(self, connection: Stoppable) -> None:
+        self._open.discard(connection)
+        if not self._open:
+            self._has_none.set()
+
+    async def wait_until_none(self) -> None:
+        if self._open:
+            await self._has_none.wait()
 
 
 class ConnectionLimits(Struct, frozen=True, kw_only=True):

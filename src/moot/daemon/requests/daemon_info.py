@@ -14,7 +14,7 @@ from moot.daemon.configured_broker import ConfiguredBroker
 from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principal, Principals
 from moot.daemon.reloader import Reloader
-from moot.daemon.requests.admission import Admission, Stoppable
+from moot.daemon.requests.admission import Admission, OpenConnections
 from moot.daemon.requests.reply import Reply
 from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.toolset import Toolset
@@ -51,7 +51,7 @@ class DaemonFacts(Struct, kw_only=True):
     # Listeners that could not be opened.
     problems: list[MootError] = field(default_factory=list)
     # The open connections; the listeners add and remove them.
-    connections: set[Stoppable] = field(default_factory=set)
+    connections: OpenConnections = field(default_factory=OpenConnections)
 
 
 class DaemonInfoDependencies(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from moot import __version__
 from moot.daemon.path_mask import PathMask
 from moot.daemon.principal import Principal, Principals
-from moot.daemon.requests.admission import Admission, Stoppable
+from moot.daemon.requests.admission import Admission, OpenConnections, Stoppable
 from moot.daemon.requests.reply import MaskedReply, Reply
 from moot.domain.errors import BadRequest, Busy, Conflict, MootError, Unauthorized
 from moot.domain.events import Event, Gap
@@ -107,21 +107,20 @@ class Serving(Struct, frozen=True, kw_only=True):
     max_unsent: int = 8 * 1024 * 1024
     # Removes the owner's paths from what others are sent.
     mask: PathMask = field(default_factory=PathMask)
-    # Why the last valid configuration is used instead of the file, or "".
+    # Why the configuration file as it is now is not in use, or "".
     find_config_problem: Callable[[], str] = str
-    connections: set[Stoppable] = field(default_factory=set)
+    connections: OpenConnections = field(default_factory=OpenConnections)
     # None if metrics are off.
     metrics: MetricsSource | None = None
 
     async def close(self, *, grace: float = 2.0) -> None:
         """Close every connection after sending what was written; abort those still open after `grace` seconds."""
-        for connection in tuple(self.connections):
+        for connection in self.connections:
             connection.stop()
         with suppress(TimeoutError):
             async with asyncio.timeout(grace):
-                while self.connections:  # noqa: ASYNC110  (each leaves by itself; this happens once in a lifetime)
-                    await asyncio.sleep(0.01)
-        for connection in tuple(self.connections):
+                await self.connections.wait_until_none()
+        for connection in self.connections:
             connection.abort()
 
 

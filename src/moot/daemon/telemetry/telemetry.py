@@ -1,6 +1,7 @@
 """Telemetry: builds what the configuration enables of this package. Imports nothing that is not enabled."""
 
 from collections.abc import Awaitable, Callable, Container, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,17 +66,9 @@ class Telemetry:
                 "[telemetry] is enabled, and OpenTelemetry is not installed.",
                 fix="Run: pip install 'moot[telemetry]', or set enabled = false.",
             ) from error
-        export = SpanExport(endpoint=config.endpoint, authorization=self._read_authorization)
+        export = SpanExport(endpoint=config.endpoint, authorization=partial(_read_authorization, d))
         content = SpanContent(d.redact) if config.content else None
         return export, RunSpans(d.bus, export.get_tracer(), content)
-
-    async def _read_authorization(self) -> str:
-        reference = self._d.config.telemetry.authorization
-        if not reference:
-            return ""
-        value = await reveal(reference, place="[telemetry]", read_secret=self._d.read_secret)
-        self._d.register_key(reference.partition(":")[2], value)
-        return value
 
     def make_model_observer(self) -> Callable[[Model, RunRequest], Model] | None:
         """Return a function that wraps the model of a run; None if nothing is enabled."""
@@ -122,3 +115,12 @@ class Telemetry:
             supervisor.start("measure the lag of the event loop", self.counters.watch_lag())
         if self._export is not None:
             supervisor.start("export traces", self._export.run())
+
+
+async def _read_authorization(d: TelemetryDependencies) -> str:
+    reference = d.config.telemetry.authorization
+    if not reference:
+        return ""
+    value = await reveal(reference, place="[telemetry]", read_secret=d.read_secret)
+    d.register_key(reference.partition(":")[2], value)
+    return value

@@ -49,7 +49,10 @@ class MailStore(Protocol):
         ...
 
     async def evict(self, key: ConversationKey, *, now: float) -> list[Mail]:
-        """Evict all unread mail of a conversation that nobody will read any more; return it."""
+        """Evict all unread mail of a conversation whose runs have ended; return it.
+
+        Nothing is evicted while a run has not ended, also one that another daemon has taken over.
+        """
         ...
 
     async def set_muted(self, agent: str, *, muted: bool, now: float) -> None:

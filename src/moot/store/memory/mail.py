@@ -57,9 +57,7 @@ class MemoryMail:
         return await self._read(lambda db: _list_goals(db, agent, since, limit))
 
     async def evict(self, key: ConversationKey, *, now: float) -> list[Mail]:
-        return await self._write(
-            lambda db: _mark_evicted(db, list_unread(db, db.conversation(key)), now, "its run has ended")
-        )
+        return await self._write(lambda db: _evict_all(db, key, now))
 
     async def set_muted(self, agent: str, *, muted: bool, now: float) -> None:
         await self._write(lambda db: db.muted_agents.put(agent, now) if muted else db.muted_agents.remove(agent))
@@ -111,6 +109,13 @@ def evict_oldest(db: Database, conversation: ConversationRow, now: float) -> lis
         return []
     unread = list_unread(db, conversation)
     return _mark_evicted(db, unread[: max(0, len(unread) - INBOX_CAPACITY)], now, "too many unread messages")
+
+
+def _evict_all(db: Database, key: ConversationKey, now: float) -> list[Mail]:
+    conversation = db.conversation(key)
+    if conversation is None or any(row.conversation == conversation.id for row in db.runs.find("unfinished", True)):
+        return []
+    return _mark_evicted(db, list_unread(db, conversation), now, "its run has ended")
 
 
 def _mark_evicted(db: Database, mails: list[Mail], now: float, reason: str) -> list[Mail]:

@@ -95,7 +95,7 @@ class Peer:
         self.writer.write(encode_frame(message))
 
     async def receive(self) -> pb.ServerMessage:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             (length,) = struct.unpack(">I", await self.reader.readexactly(4))
             return pb.ServerMessage.FromString(await self.reader.readexactly(length))
 
@@ -105,7 +105,7 @@ class Peer:
 
     async def ended(self) -> bool:
         """Whether the other side has closed without another byte."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return await self.reader.read(1) == b""
 
     async def close(self) -> None:

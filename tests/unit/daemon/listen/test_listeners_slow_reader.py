@@ -32,7 +32,7 @@ class Speaker:
         await reply.closed.wait()
 
     async def wait_for(self, readers: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while len(self.replies) < readers:
                 self.joined.clear()
                 await self.joined.wait()

@@ -201,7 +201,7 @@ def test_a_plain_function_runs_in_a_thread_and_the_loop_goes_on() -> None:
             assert proceed.wait(10)
             return threading.current_thread().name
 
-        async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
             calling = tasks.create_task(call(slow))
             await begun.wait()
             # The loop is free while the function waits; only this lets it end.
@@ -222,7 +222,7 @@ def test_a_function_that_hangs_holds_up_neither_its_caller_nor_the_next_nor_the_
         return "quick"
 
     async def main() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             for _ in range(MOST_THREADS - 1):
                 with pytest.raises(TimeoutError):
                     await asyncio.wait_for(call(hang, really=True), 0.01)

@@ -7,7 +7,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.deletion import DeletionCounts
 from moot.domain.inbox_message import NoticeState
 from moot.domain.learning import result_key
-from moot.store import dialect, found_runs, mail_rows, nodes, notices, rows, workflow_rows
+from moot.store import dialect, mail_rows, nodes, notices, rows, workflow_rows
 
 # Pages of an index merged per transaction, so that other transactions can run in between.
 _MERGE_PAGES = 256
@@ -27,7 +27,7 @@ def _list_teammate_conversations(db: apsw.Connection, key: ConversationKey) -> l
         "SELECT DISTINCT agent, sender FROM runs JOIN conversations ON conversations.id = runs.conversation"
         " WHERE root_agent = ? AND root_sender = ? AND root_agent <> '' AND status = 'ended' AND NOT EXISTS (SELECT 1"
         " FROM runs AS live WHERE live.conversation = runs.conversation AND live.status <> 'ended')"
-        f" AND NOT {found_runs.IS_NEEDED}",
+        f" AND NOT {workflow_rows.IS_NEEDED}",
         key,
     )
     return [ConversationKey(agent, sender) for agent, sender in found]

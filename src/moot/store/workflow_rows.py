@@ -18,6 +18,11 @@ _COLUMNS = (
 )
 _SELECT = f"SELECT {_COLUMNS} FROM workflows"
 _DAY = 86_400.0
+# Whether later steps of a workflow may need the result of a run.
+IS_NEEDED = (
+    "EXISTS (SELECT 1 FROM workflow_attempts JOIN workflows ON workflows.id = workflow"
+    " WHERE run_id = runs.id AND workflows.ended_at = 0)"
+)
 
 
 def create(db: apsw.Connection, run: WorkflowRun, reports: Sequence[WorkflowReport], node: int) -> WorkflowRun:

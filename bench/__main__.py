@@ -27,7 +27,8 @@ BUSY = 0.15
 # Runs inside the benchmark's own process, so it cannot be measured at another commit.
 NOT_COMPARED = (
     "gate", "search", "search-grep", "mail", "mail-durable", "mail-many", "mail-bytes", "mail-idle", "mail-nats",
-    "mail-nats-latency", "broker", "broker-latency",
+    "mail-nats-latency", "broker", "broker-latency", "schedules-start", "schedules-idle",
+    "schedules-late", "workflow-step", "workflow-fair",
 )  # fmt: skip
 
 
@@ -51,6 +52,7 @@ def pieces(bench: Bench) -> dict[str, Callable[[], Awaitable[None]]]:
         "gate": bench.gate,
         "search": bench.search,
         "team": bench.team,
+        "automation": bench.automation,
         "mail": bench.mail,
         "mail.nats": bench.mail_nats,
         "broker": bench.broker,

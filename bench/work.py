@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.automation import measure_automation
 from bench.broker import measure_broker
 from bench.gate import measure_gate
 from bench.largest import measure_pings
@@ -239,6 +240,14 @@ class Bench:
         self.tally.add("moot.spawn", *found.first_call)
         self.tally.add("moot.one", *found.alone)
         self.tally.add("moot.one.old", *found.among_many)
+
+    async def automation(self) -> None:
+        """Ten thousand schedules, a workflow of a thousand steps, and a hundred workflows at once."""
+        found = await measure_automation(self.home / self.fresh("automation"), self.base, moot=self.moot)
+        for kind in ("start_without", "start_with", "idle_without", "idle_with", "late"):
+            self.tally.add(f"automation.{kind}", *getattr(found, kind))
+        for kind in ("step", "run", "step_cpu", "run_cpu", "fairness"):
+            self.tally.add(f"automation.{kind}", getattr(found, kind))
 
     async def mail(self) -> None:
         """Mail between agents within one daemon, on each kind of store, and among many goals."""

@@ -242,7 +242,12 @@ class Bench:
         self.tally.add("moot.one.old", *found.among_many)
 
     async def automation(self) -> None:
-        """Ten thousand schedules, a workflow of a thousand steps, and a hundred workflows at once."""
+        """Ten thousand schedules, a workflow of a thousand steps, and a hundred workflows at once.
+
+        It takes long, and measures some of it several times by itself, so it is not repeated as often as the others.
+        """
+        if len(self.tally.series["automation.step"]) >= max(1, self.sizes.repeats // 3):
+            return
         found = await measure_automation(self.home / self.fresh("automation"), self.base, moot=self.moot)
         for kind in ("start_without", "start_with", "idle_without", "idle_with", "late"):
             self.tally.add(f"automation.{kind}", *getattr(found, kind))

@@ -144,9 +144,8 @@ async def test_a_step_waits_for_its_approval_and_goes_on_after_it(daemon: LiveDa
         run_id = await start(talk, sender, flow(step("name", "approve this"), step("then", "go on", "name")))
         found = await until(talk, sender, run_id, "waiting for approval", "name")
         assert (found["status"], states(found)["then"]) == ("running", "pending")
-        # It is asked in the conversation that started the workflow.
-        (ask,) = [each for each in await talk.asks() if each.sender == sender]
-        assert (ask.agent, ask.by.task) == ("moot", "approve this")
+        (ask,) = [each for each in await talk.asks() if each.sender.endswith(f":{sender}")]
+        assert ask.sender == f"workflow:{run_id}.name:{sender}"
         await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision="once"))
         found = await until(talk, sender, run_id, "completed")
         assert found["step_statuses"][0]["result"] == "named"
@@ -268,8 +267,7 @@ async def test_an_agent_has_no_other_work_and_sees_no_other_workflows(daemon: Li
 
         for source in (
             flow(step("a", "x", agent="bob")),
-            flow(step("a", "x", deliver_to=["moot"])),
-            flow(step("a", "x"), deliver_to=["bob"]),
+            flow(step("a", "x", agent="ada"), deliver_to=["bob"]),
         ):
             assert "ada cannot have" in await ada("workflow_run", yaml_content=source)
             assert "ada cannot have" in await ada("workflow_save", name="x", yaml_content=source)
@@ -277,7 +275,7 @@ async def test_an_agent_has_no_other_work_and_sees_no_other_workflows(daemon: Li
         await until(talk, sender, theirs, "completed")
         assert "there is no workflow run" in await ada("workflow_status", run_id=theirs)
         assert "there is no workflow run" in await ada("workflow_cancel", run_id=theirs)
-        own = (await ada("workflow_run", yaml_content=flow(step("a", "walk as ada"))))["run_id"]
+        own = (await ada("workflow_run", yaml_content=flow(step("a", "walk as ada", agent="ada"))))["run_id"]
         found = await until(talk, sender, own, "completed")
         assert found["step_statuses"][0]["result"] == "ada did walk"
         assert [each["run_id"] for each in (await ada("workflow_list"))["runs"]] == [own]

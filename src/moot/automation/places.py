@@ -61,9 +61,6 @@ class Places:
         if not reasons:
             self._waiting.pop(run_id, None)
 
-    def includes(self, run_id: str) -> bool:
-        return run_id in self._occupied
-
     def is_waiting(self, run_id: str) -> bool:
         return run_id in self._waiting
 

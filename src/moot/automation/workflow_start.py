@@ -1,17 +1,21 @@
-"""What a start of a workflow consists of, and the runs of its steps. Pure, except for the random source passed in."""
+"""What a start of a workflow consists of, the reading of its text, and the runs of its steps."""
 
+from collections.abc import Collection
 from random import Random
 
 from msgspec import Struct
 
-from moot.automation.owners import MayDirect
 from moot.domain.agent import ROOT
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import Forbidden
 from moot.domain.ids import make_id
 from moot.domain.run import Limits, Run, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.senders import RUN_SENDERS, WORKFLOW_SENDER, owner_of
 from moot.domain.workflow import Workflow, WorkflowLaunch, WorkflowReport, WorkflowRun, WorkflowStep
+from moot.domain.workflow_file import parse_workflow
+from moot.tools.threads import run_in_thread
+
+# A longer text is read in a thread: it may take more than a few milliseconds.
+_SHORT = 4_096
 
 
 class WorkflowStart(Struct, frozen=True, kw_only=True):
@@ -28,6 +32,13 @@ class WorkflowStart(Struct, frozen=True, kw_only=True):
     taint: frozenset[str] = frozenset()
 
 
+async def read_workflow(source: str, *, file: str = "", agents: Collection[str] | None = None) -> Workflow:
+    """Return the workflow of a text. Raise BadWorkflow with all its mistakes."""
+    if len(source) <= _SHORT:
+        return parse_workflow(source, file=file, agents=agents)
+    return await run_in_thread(parse_workflow, source, file=file, agents=agents)
+
+
 def find_person_key(key: ConversationKey) -> ConversationKey:
     """Return the conversation with a person that a conversation belongs to."""
     return ConversationKey(key.agent, owner_of(key.sender)) if key.sender.startswith(RUN_SENDERS) else key
@@ -36,7 +47,7 @@ def find_person_key(key: ConversationKey) -> ConversationKey:
 def make_launch(start: WorkflowStart, workflow: Workflow, *, now: float, rng: Random) -> WorkflowLaunch:
     """Return the run that a start makes, with the reports it owes."""
     run = _make_run(start, workflow, now=now, rng=rng)
-    return WorkflowLaunch(run=run, reports=tuple(_list_reports(run, workflow)))
+    return WorkflowLaunch(run=run, reports=tuple(_list_reports(run, workflow)), workflow=workflow)
 
 
 def _make_run(start: WorkflowStart, workflow: Workflow, *, now: float, rng: Random) -> WorkflowRun:
@@ -54,6 +65,12 @@ def _make_run(start: WorkflowStart, workflow: Workflow, *, now: float, rng: Rand
     )
 
 
+def list_agents(workflow: Workflow) -> set[str]:
+    """Return the agents that work for a workflow, or are told its results."""
+    told = {*workflow.deliver_to, *(agent for step in workflow.steps for agent in step.deliver_to)}
+    return told | {step.agent or ROOT for step in workflow.steps}
+
+
 def _list_reports(run: WorkflowRun, workflow: Workflow) -> list[WorkflowReport]:
     """Return the reports that a run owes: of the whole to where it was started, and what `deliver_to` says."""
     targets = [run.origin] if run.origin is not None else []
@@ -63,19 +80,6 @@ def _list_reports(run: WorkflowRun, workflow: Workflow) -> list[WorkflowReport]:
         wanted += [(ConversationKey(agent, run.owner), step.id) for agent in step.deliver_to]
     found = list(dict.fromkeys(wanted))
     return [WorkflowReport(id=f"{run.id}@{number}", key=key, step=step) for number, (key, step) in enumerate(found, 1)]
-
-
-def choose_default_agent(workflow: WorkflowRun) -> str:
-    """Return the agent of the steps that name none: the one whose conversation started the workflow."""
-    return workflow.origin.agent if workflow.origin is not None else ROOT
-
-
-def check_agents(workflow: Workflow, owner: ConversationKey, may_direct: MayDirect) -> None:
-    """Raise Forbidden if a workflow has others work than its starter, and that does not direct others."""
-    named = {*workflow.deliver_to, *(agent for step in workflow.steps for agent in (step.agent, *step.deliver_to))}
-    others = sorted(named - {"", owner.agent})
-    if others and not may_direct(owner.agent):
-        raise Forbidden(f"{owner.agent} cannot have {others[0]} work", fix="Leave the agents out.")
 
 
 def make_step_run(  # noqa: PLR0913 - what one attempt at a step consists of
@@ -89,7 +93,7 @@ def make_step_run(  # noqa: PLR0913 - what one attempt at a step consists of
     now: float,
 ) -> Run:
     """Return the run of an attempt at a step, in a conversation of its own."""
-    agent = step.agent or choose_default_agent(workflow)
+    agent = step.agent or ROOT
     place = f"{workflow.id}.{step.id}" + (f".{attempt}" if attempt > 1 else "")
     return Run(
         request=RunRequest(
@@ -101,8 +105,6 @@ def make_step_run(  # noqa: PLR0913 - what one attempt at a step consists of
             search_path=workflow.search_path,
             limits=Limits(seconds=step.timeout),
             taint=taint,
-            # Its questions and approvals are shown there.
-            root=workflow.origin,
         ),
         status=RunStatus.QUEUED,
         created_at=now,

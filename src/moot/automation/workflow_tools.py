@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from moot.automation.owners import MayDirect
+from moot.automation.owners import AgentChooser
 from moot.automation.saved_workflows import SavedWorkflow, SavedWorkflows
 from moot.automation.workflow_executor import WorkflowExecutor
 from moot.automation.workflow_library import SaveOrder, WorkflowLibrary
-from moot.automation.workflow_start import WorkflowStart, check_agents, find_person_key
+from moot.automation.workflow_start import WorkflowStart, find_person_key, list_agents
 from moot.domain.ask import Binding
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, TooLarge
@@ -20,7 +20,7 @@ from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.ports.workflows import Workflows
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.schedule import format_instant
-from moot.domain.senders import SenderSet
+from moot.domain.senders import WORKFLOW_SENDER, SenderSet
 from moot.domain.text import clean, defuse
 from moot.domain.workflow import WorkflowRun
 from moot.domain.workflow_file import check_name
@@ -48,25 +48,25 @@ def build_workflow_tools(
     executor: WorkflowExecutor,
     workflows: Workflows,
     library: WorkflowLibrary,
+    chooser: AgentChooser,
     off_limits: Callable[[], OffLimits],
-    may_direct: MayDirect,
 ) -> list[Tool]:
-    reach = _Reach(workflows, may_direct)
+    reach = _Reach(workflows, chooser)
     return [
-        WorkflowRunTool(executor, library.saved, off_limits, may_direct),
+        WorkflowRunTool(executor, library.saved, chooser, off_limits),
         WorkflowStatusTool(executor, reach),
         WorkflowListTool(reach),
         WorkflowCancelTool(executor, reach),
-        WorkflowSaveTool(library, may_direct),
+        WorkflowSaveTool(executor, library, chooser),
     ]
 
 
 class _Reach:
     """Which workflow runs an agent sees: those its conversation started; one that directs others, all of the sender."""
 
-    def __init__(self, workflows: Workflows, may_direct: MayDirect) -> None:
+    def __init__(self, workflows: Workflows, chooser: AgentChooser) -> None:
         self._workflows = workflows
-        self._may_direct = may_direct
+        self._chooser = chooser
 
     async def require(self, run_id: str, context: RunContext) -> WorkflowRun:
         run = await self._workflows.get(run_id)
@@ -77,13 +77,11 @@ class _Reach:
     async def list_runs(self, context: RunContext, limit: int) -> list[WorkflowRun]:
         owner = find_person_key(context.asks_in)
         senders = SenderSet(names=(owner.sender,))
-        if self._may_direct(owner.agent):
-            return await self._workflows.list_runs(senders, limit=limit)
         found = await self._workflows.list_runs(senders, limit=_LOOKED_THROUGH)
         return [run for run in found if self._includes(run, owner)][:limit]
 
     def _includes(self, run: WorkflowRun, owner: ConversationKey) -> bool:
-        return run.owner == owner.sender and (run.origin == owner or self._may_direct(owner.agent))
+        return run.owner == owner.sender and (run.origin == owner or self._chooser.may_direct(owner.agent))
 
 
 class WorkflowRunTool:
@@ -112,21 +110,22 @@ class WorkflowRunTool:
         self,
         executor: WorkflowExecutor,
         saved: SavedWorkflows,
+        chooser: AgentChooser,
         off_limits: Callable[[], OffLimits],
-        may_direct: MayDirect,
     ) -> None:
         self._executor = executor
         self._saved = saved
+        self._chooser = chooser
         self._off_limits = off_limits
-        self._may_direct = may_direct
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"run workflow {arguments.get('file_path') or 'given as text'}"
 
     async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
-        self._check_not_nested(context)
+        _check_not_nested(context)
         text = await self._read(arguments, context)
-        self._check_agents(text, find_person_key(context.asks_in))
+        workflow = await self._executor.parse(text.source, file=text.name)
+        self._chooser.check(context, list_agents(workflow))
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return (await self._read(arguments, context)).source
@@ -140,12 +139,13 @@ class WorkflowRunTool:
         return Binding(place=text.path, seen=hashlib.sha256(text.source.encode(errors="replace")).hexdigest())
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        self._check_not_nested(context)
+        _check_not_nested(context)
         text = await self._read(arguments, context)
         if context.agreed is not None and await self.bind(arguments, context) != context.agreed:
             raise Conflict(f"{text.name} has changed since the call was approved", fix="Call workflow_run again.")
+        workflow = await self._executor.parse(text.source, file=text.name)
+        self._chooser.check(context, list_agents(workflow))
         origin = find_person_key(context.asks_in)
-        self._check_agents(text, origin)
         run = await self._executor.start(
             WorkflowStart(
                 source=text.source,
@@ -160,14 +160,6 @@ class WorkflowRunTool:
         )
         message = f"The workflow {run.name} was started. Its results come as a message; workflow_status shows progress."
         return ToolResult(content=_encode({"run_id": run.id, "status": "running", "message": message}))
-
-    def _check_not_nested(self, context: RunContext) -> None:
-        """Steps that start workflows could go on for ever."""
-        if self._executor.is_step(context.root_id or context.run_id):
-            raise BadRequest("a step of a workflow cannot start a workflow", fix="Add the steps to this workflow.")
-
-    def _check_agents(self, text: SavedWorkflow, owner: ConversationKey) -> None:
-        check_agents(self._executor.parse(text.source, file=text.name), owner, self._may_direct)
 
     async def _read(self, arguments: dict[str, Any], context: RunContext) -> SavedWorkflow:
         """Return the text of the workflow with the path of its file."""
@@ -196,6 +188,12 @@ def _read_file(path: str, cwd: str, off_limits: OffLimits) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadRequest(f"{path} is not UTF-8 text") from None
+
+
+def _check_not_nested(context: RunContext) -> None:
+    """Steps that start workflows could go on for ever."""
+    if context.asks_in.sender.startswith(WORKFLOW_SENDER):
+        raise BadRequest("a step of a workflow cannot start a workflow", fix="Add the steps to this workflow.")
 
 
 class WorkflowStatusTool:
@@ -340,32 +338,34 @@ class WorkflowSaveTool:
         checks_arguments=True,
     )
 
-    def __init__(self, library: WorkflowLibrary, may_direct: MayDirect) -> None:
+    def __init__(self, executor: WorkflowExecutor, library: WorkflowLibrary, chooser: AgentChooser) -> None:
+        self._executor = executor
         self._library = library
-        self._may_direct = may_direct
+        self._chooser = chooser
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"save workflow {arguments.get('name', '')}"
 
     async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
-        order = _read_order(arguments, context)
-        self._check_agents(order)
-        await self._library.check(order)
+        await self._check(arguments, context)
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return str(arguments.get("yaml_content") or "")
 
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+    async def _check(self, arguments: dict[str, Any], context: RunContext) -> SaveOrder:
         order = _read_order(arguments, context)
-        self._check_agents(order)
+        await self._library.check(order)
+        # It may say when it runs, and what is saved replaces what is scheduled under its name.
+        self._chooser.check(context, list_agents(await self._executor.parse(order.source)))
+        return order
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        order = await self._check(arguments, context)
         path, job = await self._library.save(order)
         message = f"Run it with `moot workflow run {order.name}`."
         if job is not None and job.next_at is not None:
             message += f" It runs next at {format_instant(job.next_at, job.schedule.zone)} ({job.schedule.zone})."
         return _encode({"status": "saved", "name": order.name, "file_path": str(path), "message": message})
-
-    def _check_agents(self, order: SaveOrder) -> None:
-        check_agents(self._library.executor.parse(order.source), order.owner, self._may_direct)
 
 
 def _read_order(arguments: dict[str, Any], context: RunContext) -> SaveOrder:

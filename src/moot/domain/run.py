@@ -8,7 +8,7 @@ from msgspec import Struct
 from moot.domain.ask import Asker
 from moot.domain.conversation import ConversationKey
 from moot.domain.scope import ALL_TOOLS, ASSISTANT, SHARED, TEAMMATE, Scope, only
-from moot.domain.senders import CHILD_SENDER, is_step
+from moot.domain.senders import CHILD_SENDER
 from moot.domain.usage import RunUsage, Usage
 from moot.domain.user_message import UserMessage, join_contents
 
@@ -271,12 +271,8 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def reports(self) -> bool:
-        """Whether its result is owed to another run, or to the conversation that a background run works for.
-
-        The result of a step belongs to its workflow.
-        """
-        works_for_one = self.kind is RunKind.BACKGROUND and self.request.root is not None
-        return bool(self.parent_id) or (works_for_one and not is_step(self.key.sender))
+        """Whether its result is owed to another run, or to the conversation that a background run works for."""
+        return bool(self.parent_id) or (self.kind is RunKind.BACKGROUND and self.request.root is not None)
 
     @property
     def is_first(self) -> bool:

@@ -41,9 +41,11 @@ def is_reserved(sender: str) -> bool:
     return sender.startswith(RESERVED_SENDERS)
 
 
-def is_step(sender: str) -> bool:
-    """Return whether a conversation is that of a step of a workflow."""
-    return sender.startswith(WORKFLOW_SENDER)
+def find_workflow_id(sender: str) -> str:
+    """Return the id of the workflow run whose step a conversation belongs to; "" if it is none."""
+    if not sender.startswith(WORKFLOW_SENDER):
+        return ""
+    return sender.removeprefix(WORKFLOW_SENDER).partition(":")[0].partition(".")[0]
 
 
 def owner_of(sender: str) -> str:

@@ -19,9 +19,8 @@ _IS_DROPPED = (
     "(runs.outcome = 'cancelled' AND outlives = 0 AND EXISTS"
     " (SELECT 1 FROM runs AS parents WHERE parents.id = runs.parent_id AND parents.outcome = 'cancelled'))"
 )
-# A background run that works for a conversation owes its result to that, unless it is a step of a workflow.
-_IS_STEP = "EXISTS (SELECT 1 FROM workflow_attempts WHERE workflow_attempts.run_id = runs.id)"
-_REPORTS = f"(runs.parent_id <> '' OR (runs.kind = 'background' AND runs.root_agent <> '' AND NOT {_IS_STEP}))"
+# A background run that works for a conversation owes its result to that, like one that another run has spawned.
+_REPORTS = "(runs.parent_id <> '' OR (runs.kind = 'background' AND runs.root_agent <> ''))"
 IS_OWED = (
     f"runs.status = 'ended' AND runs.kind <> 'turn' AND {_REPORTS} AND deliveries.item_id IS NULL AND NOT {_IS_DROPPED}"
 )
@@ -58,7 +57,7 @@ _SELECT = (
     " LEFT JOIN messages AS replies ON reply_seq > 0 AND replies.id = (runs.conversation << 32) + reply_seq"
     " LEFT JOIN deliveries ON deliveries.item_id = runs.id"
 )
-# Maximum length of request and answer in a list, of which only an excerpt is shown.
+# Maximum length of request and answer in a list: many runs are read at once, and only an excerpt is shown.
 _LISTED_TEXT = 4_001
 _LISTED = _SELECT.replace(
     "coalesce(messages.content, runs.content, '')",

@@ -9,20 +9,16 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.owner import taken_over_error
 from moot.domain.senders import SenderSet
-from moot.domain.workflow import StepAttempt, WorkflowReport, WorkflowRun, WorkflowStatus
-from moot.store import conversations, found_runs, rows
+from moot.domain.workflow import LISTED_SOURCE, StepAttempt, WorkflowReport, WorkflowRun, WorkflowStatus
+from moot.store import found_runs, rows
 
 _COLUMNS = (
     "id, name, source, owner, origin_agent, origin_sender, start_key, cwd, search_path, taint, created_at,"
     " cancelled_at, ended_at, status, error"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM workflows"
+_SELECT_LISTED = _SELECT.replace(" source,", f" substr(source, 1, {LISTED_SOURCE}),")
 _DAY = 86_400.0
-# Whether later steps of a workflow may need the result of a run.
-IS_NEEDED = (
-    "EXISTS (SELECT 1 FROM workflow_attempts JOIN workflows ON workflows.id = workflow"
-    " WHERE run_id = runs.id AND workflows.ended_at = 0)"
-)
 
 
 def create(db: apsw.Connection, run: WorkflowRun, reports: Sequence[WorkflowReport], node: int) -> WorkflowRun:
@@ -30,9 +26,6 @@ def create(db: apsw.Connection, run: WorkflowRun, reports: Sequence[WorkflowRepo
         found = db.execute(f"{_SELECT} WHERE start_key = ? AND start_key <> ''", (run.start_key,)).fetchone()
         if found is not None:
             return _run(found)
-    if run.origin is not None and rows.conversation_id(db, run.origin) is None:
-        # Questions of its steps are asked there.
-        conversations.claim(db, run.origin, run.created_at, node)
     db.execute(
         f"INSERT INTO workflows ({_COLUMNS}, node) VALUES ({', '.join('?' * 16)})",
         (
@@ -86,9 +79,15 @@ def get(db: apsw.Connection, run_id: str) -> WorkflowRun | None:
     return None if row is None else _run(row)
 
 
+def get_listed(db: apsw.Connection, run_id: str) -> WorkflowRun | None:
+    """Return a run as lists have it, with the beginning of its text."""
+    row = db.execute(f"{_SELECT_LISTED} WHERE id = ?", (run_id,)).fetchone()
+    return None if row is None else _run(row)
+
+
 def list_runs(db: apsw.Connection, senders: SenderSet, limit: int, name: str) -> list[WorkflowRun]:
     found: list[WorkflowRun] = []
-    for row in db.execute(f"{_SELECT} WHERE ?1 = '' OR name = ?1 ORDER BY created_at DESC, id DESC", (name,)):
+    for row in db.execute(f"{_SELECT_LISTED} WHERE ?1 = '' OR name = ?1 ORDER BY created_at DESC, id DESC", (name,)):
         if len(found) >= limit:
             break
         if senders.includes(row[3]):

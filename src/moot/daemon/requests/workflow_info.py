@@ -1,7 +1,6 @@
 """Workflows and their runs as messages of the protocol. Used by workflows.py. Pure."""
 
 from moot.automation.saved_workflows import SavedWorkflow
-from moot.automation.workflow_start import choose_default_agent
 from moot.domain.agent import ROOT
 from moot.domain.schedule import ScheduleKind
 from moot.domain.workflow import Workflow, WorkflowRun, WorkflowStep
@@ -38,10 +37,10 @@ def _show_schedule(workflow: Workflow) -> str:
     return text if kind is ScheduleKind.CRON else f"{kind} {text}"
 
 
-def _step_info(step: WorkflowStep, *, default: str = ROOT, is_listed: bool = False) -> pb.WorkflowStepInfo:
+def _step_info(step: WorkflowStep, *, is_listed: bool = False) -> pb.WorkflowStepInfo:
     return pb.WorkflowStepInfo(
         id=step.id,
-        agent=step.agent or default,
+        agent=step.agent or ROOT,
         depends_on=step.depends_on,
         when=step.when.text if step.when is not None else "",
         prompt="" if is_listed else step.prompt[:_SHOWN_PROMPT],
@@ -68,13 +67,12 @@ def view_info(view: WorkflowView) -> pb.WorkflowRunInfo:
     """Return a run with the states of its steps and the beginnings of their results."""
     info = run_info(view.run)
     most = min(_SHOWN_RESULT, _SHOWN_RESULTS // max(1, len(view.steps)))
-    default = choose_default_agent(view.run)
-    info.steps.extend(_state_info(step, default, most) for step in view.steps)
+    info.steps.extend(_state_info(step, most) for step in view.steps)
     return info
 
 
-def _state_info(view: StepView, default: str, most: int) -> pb.WorkflowStepInfo:
-    info = _step_info(view.step, default=default, is_listed=True)
+def _state_info(view: StepView, most: int) -> pb.WorkflowStepInfo:
+    info = _step_info(view.step, is_listed=True)
     info.state = str(view.state)
     info.attempts = view.attempts
     info.run_id = view.run_id

@@ -9,7 +9,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.owner import OwnedRun
 from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunKind, RunRequest
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
-from moot.domain.senders import SenderSet, is_step
+from moot.domain.senders import SenderSet
 from moot.store.memory import nodes
 from moot.store.memory.database import Database, RunRow
 
@@ -94,8 +94,7 @@ def delivery_of(db: Database, row: RunRow) -> Delivery:
 
 def _reports(row: RunRow) -> bool:
     """Return whether the result belongs to another run, or to the conversation that a background run works for."""
-    works_for_one = row.spawn.kind is RunKind.BACKGROUND and row.request.root is not None
-    return bool(row.parent_id) or (works_for_one and not is_step(row.request.key.sender))
+    return bool(row.parent_id) or (row.spawn.kind is RunKind.BACKGROUND and row.request.root is not None)
 
 
 def _is_dropped(db: Database, row: RunRow) -> bool:

@@ -37,11 +37,7 @@ def count_deletion(db: Database, key: ConversationKey) -> DeletionCounts:
 
 def _list_teammate_conversations(db: Database, key: ConversationKey) -> list[ConversationKey]:
     """Return the conversations of ended runs that were spawned for this one."""
-    found = [
-        row
-        for row in db.runs.find("root_conversation", key)
-        if row.is_ended and not _has_live_run(db, row) and not workflows.is_needed(db, row.id)
-    ]
+    found = [row for row in db.runs.find("root_conversation", key) if row.is_ended and not _has_live_run(db, row)]
     return list({db.conversations[row.conversation].key: None for row in found})
 
 
@@ -61,7 +57,9 @@ def _count(db: Database, key: ConversationKey) -> DeletionCounts:
         schedules=db.cron_jobs.count("owner", key),
         notes=db.notes.count("conversation", row.id),
         outputs=db.outputs.count("conversation", row.id),
-        lessons=db.learnings.count("origin", key) + db.knowledge.count("origin", key),
+        lessons=db.learnings.count("origin", key)
+        + db.knowledge.count("origin", key)
+        + db.inquiries.count("conversation", key),
         rules=len(_rules(db, key)),
         mail=db.mail.count("conversation", row.id),
     )
@@ -96,6 +94,7 @@ def _remove(db: Database, key: ConversationKey) -> None:
     for table in (db.asks, db.past_attempts, db.notes, db.outputs):
         table.remove_all("conversation", row.id)
     _remove_of_pair(db, key)
+    db.librarian_progress.remove(row.id)
     db.conversations.remove(row.id)
 
 
@@ -104,6 +103,7 @@ def _remove_of_pair(db: Database, key: ConversationKey) -> None:
         owned.remove_all("owner", key)
     for learned in (db.learnings, db.knowledge):
         learned.remove_all("origin", key)
+    db.inquiries.remove_all("conversation", key)
     for job in db.cron_jobs.find("owner", key):
         remove_job(db, job.id)
     for number in _rules(db, key):

@@ -23,6 +23,8 @@ class Kind:
     finds: tuple[Call, ...] = ()
     # What would delete or overwrite it.
     spoils: tuple[Call, ...] = ()
+    # Whether a request lists it to the owner.
+    is_listed: bool = True
 
     @property
     def word(self) -> str:
@@ -118,6 +120,16 @@ KINDS = (
         stores=(("save_learning", {"trigger": TOPIC, "error_pattern": f"the {TOPIC}", "fix": "use WORD"}),),
         finds=(("search_learnings", {"query": TOPIC}),),
         spoils=(("learning_cleanup", {"max_confidence": 1, "dry_run": False}),),
+    ),
+    Kind(
+        "documents",
+        stores=(
+            ("fs_write", {"path": "document.txt", "content": f"The {TOPIC} is WORD.\n"}),
+            ("rag_index", {"source": "document.txt"}),
+        ),
+        finds=(("rag_search", {"query": TOPIC}),),
+        spoils=(("rag_forget", {"source": "document.txt"}),),
+        is_listed=False,
     ),
     Kind(
         "schedules",

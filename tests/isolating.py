@@ -41,6 +41,7 @@ class Seen:
 
     everything: str = ""
     found: dict[str, str] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
 
 
 class Harbour:
@@ -53,6 +54,8 @@ class Harbour:
         # Ids of what was stored. Whoever knows one has no more rights.
         self.names = {"TASK": "", "FLOW": "", "TODO": "", "REF": "", "FOLDER": "", "JOB": "", "SAVED": ""}
         self.run_ids: list[str] = []
+        # Kinds that this daemon has no tools or tables for.
+        self.absent: set[str] = set()
         self._numbers = 0
 
     # ---- storing ----
@@ -77,6 +80,9 @@ class Harbour:
         results = {result.call_id: result for result in speech.of("tool_result")}
         for call in stores:
             result = results[str(call["id"])]
+            if "There is no tool" in result.output:
+                self.absent.update(kind.name for kind in KINDS if any(call["name"] == tool for tool, _ in kind.stores))
+                continue
             assert not result.is_error, f"{call['name']}: {result.output}"
             self._note_ids(str(call["name"]), result.output)
         (written,) = self.daemon.home.path.rglob("short.txt")
@@ -85,6 +91,7 @@ class Harbour:
         await self._summarize()
         await self._write_mail()
         await self._ask()
+        self._inquire()
         self.provider.program({"match": MESSAGES.word, "text": "I heard."})
         await self.talk.say(AGENT, f"now the {TOPIC} {MESSAGES.word}", SENDER)
         traces = await self.talk.ask(list_runs=pb.ListRunsMsg(all=True))
@@ -122,6 +129,17 @@ class Harbour:
         self.provider.program({"match": "ask something$", "calls": [question]})
         await self.talk.ask(start_run=pb.StartRunMsg(agent=AGENT, sender=SENDER, content="ask something"))
         await eventually(self.talk.asks)
+
+    def _inquire(self) -> None:
+        """Store an inquiry, which otherwise an analysis of the conversation does."""
+        home = self.daemon.home
+        if not home.query("SELECT 1 FROM sqlite_master WHERE name = 'inquiries'"):
+            self.absent.add("inquiries")
+            return
+        word = next(kind.word for kind in KINDS if kind.name == "inquiries")
+        columns = "id, agent, sender, topic, question, context, priority, status, taint, created_at, fingerprint"
+        values = ("inquiry-harbour", AGENT, SENDER, TOPIC, f"Where is {word}?", "", "high", "pending", "", 1.0, "x")
+        home.change(f"INSERT INTO inquiries ({columns}) VALUES ({', '.join('?' * len(values))})", [values])
 
     # ---- reading ----
 

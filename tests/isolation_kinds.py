@@ -132,6 +132,11 @@ KINDS = (
         is_listed=False,
     ),
     Kind(
+        "inquiries",
+        finds=(("librarian_pending_inquiries", {}), ("librarian_pending_inquiries", {"session_key": "ada:sue"})),
+        spoils=(("librarian_dismiss_inquiry", {"inquiry_id": "inquiry-harbour"}),),
+    ),
+    Kind(
         "schedules",
         stores=(
             (

@@ -133,12 +133,24 @@ class Harbour:
     def _inquire(self) -> None:
         """Store an inquiry, which otherwise an analysis of the conversation does."""
         home = self.daemon.home
-        if not home.query("SELECT 1 FROM sqlite_master WHERE name = 'inquiries'"):
-            self.absent.add("inquiries")
-            return
         word = next(kind.word for kind in KINDS if kind.name == "inquiries")
-        columns = "id, agent, sender, topic, question, context, priority, status, taint, created_at, fingerprint"
-        values = ("inquiry-harbour", AGENT, SENDER, TOPIC, f"Where is {word}?", "", "high", "pending", "", 1.0, "x")
+        columns = (
+            "id, agent, sender, topic, question, context, priority, status, taint, created_at, fingerprint, subject"
+        )
+        values = (
+            "inquiry-harbour",
+            AGENT,
+            SENDER,
+            TOPIC,
+            f"Where is {word}?",
+            "",
+            "high",
+            "pending",
+            "",
+            1.0,
+            "x",
+            "y",
+        )
         home.change(f"INSERT INTO inquiries ({columns}) VALUES ({', '.join('?' * len(values))})", [values])
 
     # ---- reading ----

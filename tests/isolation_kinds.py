@@ -9,7 +9,7 @@ from typing import Any
 
 # What all the texts are about, and all queries ask for.
 TOPIC = "harbour"
-FLOW = "name: NAME\nsteps:\n  - id: one\n    prompt: go to the TOPIC WORD\n"
+FLOW = "name: NAME\nsteps:\n  - id: one\n    agent: ada\n    prompt: go to the TOPIC WORD\n"
 
 Call = tuple[str, dict[str, Any]]
 

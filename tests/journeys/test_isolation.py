@@ -24,6 +24,9 @@ CONFIG = (
 multiAgent = true
 [agentMemory]
 enabled = true
+[librarian]
+enabled = true
+observationThreshold = 1000
 [security.interceptor]
 policy = "none"
 """

@@ -8,40 +8,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.automation_rows import ROWS as AUTOMATION
+from bench.row import Row
 from bench.work import Tally
 
 # How much slower a row may be than at an earlier commit.
 MOST_SLOWER = 1.03
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One line. `raw` is the floor of the same run and `ratio` the multiple of it.
-
-    `goal` is in the row's unit, None where there is none to meet. Goals about time are multiples of the floor, so that
-    they mean the same on every machine.
-    """
-
-    name: str
-    what: str
-    unit: str
-    measured: float
-    noise: float
-    goal: float | None = None
-    rule: str = ""
-    raw: float | None = None
-    more_is_better: bool = False
-
-    @property
-    def ratio(self) -> float | None:
-        return self.measured / self.raw if self.raw else None
-
-    @property
-    def verdict(self) -> str:
-        if self.goal is None:
-            return ""
-        met = self.measured >= self.goal if self.more_is_better else self.measured <= self.goal
-        return "pass" if met else "MISS"
 
 
 def _commit(tally: Tally) -> Row:
@@ -329,6 +301,7 @@ PLANS: dict[str, Plan] = {
     "team-slow": Plan("team", _team_slow),
     "spawn": Plan("team", _spawn),
     "spawn-old": Plan("team", _old),
+    **{name: Plan("automation", row) for name, row in AUTOMATION.items()},
     "mail": Plan("mail", _mail("mail", "mail/s between agents, in memory", "memory", 20_000)),
     "mail-durable": Plan("mail", _mail("mail-durable", "mail/s between agents, durable", "sqlite", 5_000)),
     "mail-many": Plan("mail", _mail_many),

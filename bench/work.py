@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.automation import measure_automation
 from bench.broker import measure_broker
 from bench.documents import DOCUMENT_PASSAGES, measure_documents
 from bench.gate import measure_gate
@@ -249,6 +250,19 @@ class Bench:
         self.tally.add("moot.spawn", *found.first_call)
         self.tally.add("moot.one", *found.alone)
         self.tally.add("moot.one.old", *found.among_many)
+
+    async def automation(self) -> None:
+        """Ten thousand schedules, a workflow of a thousand steps, and a hundred workflows at once.
+
+        It takes long, and measures some of it several times by itself, so it is not repeated as often as the others.
+        """
+        if len(self.tally.series["automation.step"]) >= max(1, self.sizes.repeats // 3):
+            return
+        found = await measure_automation(self.home / self.fresh("automation"), self.base, moot=self.moot)
+        for kind in ("start_without", "start_with", "idle_without", "idle_with", "late"):
+            self.tally.add(f"automation.{kind}", *getattr(found, kind))
+        for kind in ("step", "run", "step_cpu", "run_cpu", "fairness"):
+            self.tally.add(f"automation.{kind}", getattr(found, kind))
 
     async def mail(self) -> None:
         """Mail between agents within one daemon, on each kind of store, and among many goals."""

@@ -5,12 +5,14 @@ how the conversation is before anything else. test_pairs.py combines them.
 """
 
 import asyncio
+import json
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
 from moot.domain.errors import Conflict
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import eventually
+from tests.daemon_process import PATIENCE, eventually
 from tests.interactions.world import LEAD, SMALL_LEAD, STOPPED, World, ended, join_written, write_agent
 from tests.talking import Speech
 
@@ -610,6 +612,82 @@ class PeerMail(Event):
 
 
 @dataclass
+class ScheduledRun(Event):
+    """A scheduled job fires. Its run is in a conversation of its own; its result is one message behind the turn."""
+
+    name = "schedule"
+    word: str = ""
+
+    async def prepare(self) -> None:
+        world = self.world
+        self.word = world.word(self.name)
+        job = pb.SaveCronJobMsg(
+            agent=world.agent,
+            sender=world.sender,
+            name=self.word,
+            schedule_type="every",
+            schedule="1h",
+            prompt=f"do {self.word}",
+        )
+        await world.talk.ask(save_cron_job=job)
+
+    async def start(self) -> None:
+        world = self.world
+        message = pb.ChangeCronJobMsg(job=self.word, action="run", agent=world.agent, sender=world.sender)
+        await world.talk.ask(change_cron_job=message)
+
+    async def apply(self, turn: Turn) -> None:
+        world = self.world
+        self.word = self.word or world.word(self.name)
+        result = f"result {self.word}"
+        if world.is_assistant:
+            # What an assistant does not send is no result.
+            sent = {"name": "send_user_message", "arguments": {"message": result, "status": "normal"}}
+            world.program({"match": match(f"do {self.word}"), "calls": [sent]})
+        world.program(
+            {"match": match(f"do {self.word}"), "text": result, "repeat": 2},
+            {"match": f"(?s){result}", "text": f"reply {result}", "repeat": 2},
+        )
+        events = await world.talk.connection.subscribe(without_deltas=True)
+        async with asyncio.timeout(PATIENCE), aclosing(events):
+            await self.start()
+            has_ended = False
+            async for event in events:
+                is_here = (event.agent, event.sender) == (world.agent, world.sender)
+                has_ended = has_ended or (not is_here and event.kind == pb.DONE)
+                # Its report waits behind the turn, or is read if that is over. A second one comes after the first.
+                if has_ended and (world.reports or (is_here and event.kind in (pb.QUEUED, pb.STARTED))):
+                    break
+        world.reports += 1
+
+    async def check(self) -> None:
+        world = self.world
+
+        async def is_answered() -> bool:
+            history = (await world.talk.history(world.agent, world.sender, all=True)).messages
+            return any(message.content == f"reply result {self.word}" for message in history)
+
+        await eventually(is_answered)
+        world.results.add(f"result {self.word}")
+
+
+@dataclass
+class WorkflowRun(ScheduledRun):
+    """A workflow of one step is run, and reports to the conversation."""
+
+    name = "workflow"
+
+    async def prepare(self) -> None:
+        """A workflow needs nothing."""
+
+    async def start(self) -> None:
+        world = self.world
+        source = json.dumps({"name": "demo", "steps": [{"id": "a", "prompt": f"do {self.word}", "agent": "cyd"}]})
+        message = pb.StartWorkflowMsg(source=source, sender=world.sender, report_to=world.agent)
+        await world.talk.ask(start_workflow=message)
+
+
+@dataclass
 class WaitingRerun(Event):
     """A message that failed before is sent again under its id and waits behind the turn."""
 
@@ -793,6 +871,8 @@ EVENTS = (
     Queue,
     Steer,
     PeerMail,
+    ScheduledRun,
+    WorkflowRun,
     WaitingRerun,
     Reload,
     ExportStopped,

@@ -21,6 +21,7 @@ class Watchdog:
         self._thread = 0
         self._last = 0.0
         self._is_stopped = False
+        self._sampler = threading.Thread(target=self._sample, daemon=True)
         self.longest = 0.0
         # What the loop was doing while it was held longest.
         self.stack = ""
@@ -29,10 +30,12 @@ class Watchdog:
         started = threading.Event()
         self._loop.call_soon_threadsafe(self._begin, started)
         started.wait()
-        threading.Thread(target=self._sample, daemon=True).start()
+        self._sampler.start()
 
     def stop(self) -> None:
+        """Stop watching. The thread of the loop may end afterwards, and with it the clock that is read."""
         self._is_stopped = True
+        self._sampler.join()
 
     def take_longest(self) -> tuple[float, str]:
         """The longest hold since the last call, and where."""

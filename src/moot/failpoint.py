@@ -97,13 +97,16 @@ WORKFLOW_POINTS = (
 )
 # Points that only changes of the knowledge graph pass.
 GRAPH_POINTS = ("commit.graph", "committed.graph")
+# Points that only changes of knowledge and learnings pass.
+KNOWLEDGE_WRITES = ("knowledge", "learning")
+KNOWLEDGE_POINTS = tuple(f"{when}.{write}" for write in KNOWLEDGE_WRITES for when in ("commit", "committed"))
 # Points that only a scheduled job passes.
 CRON_POINTS = ("cron.due", "commit.fire", "committed.fire", "cron.fired", "cron.started")
 
 
 def _setting(text: str) -> tuple[str, int]:
     name, _, passes = text.partition(":")
-    rare = (*FILE_POINTS, *PEER_POINTS, *STEER_POINTS, *GRAPH_POINTS, *CRON_POINTS, *WORKFLOW_POINTS)
+    rare = (*FILE_POINTS, *PEER_POINTS, *STEER_POINTS, *GRAPH_POINTS, *CRON_POINTS, *WORKFLOW_POINTS, *KNOWLEDGE_POINTS)
     if name and name not in (*POINTS, *rare):
         raise ValueError(f"MOOT_FAIL_AT: there is no point {name!r}; src/moot/failpoint.py names them all")
     return name, int(passes or 1)

@@ -232,6 +232,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
     handlers = Handlers(
         talk=ANYTHING,
         steps=ANYTHING,
+        knowledge=ANYTHING,
         visits=ANYTHING,
         cron=ANYTHING,
         workflows=ANYTHING,

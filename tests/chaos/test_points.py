@@ -36,10 +36,10 @@ def test_every_point_in_the_code_is_registered_and_every_registered_point_is_in_
     assert (shelf - {"rule", "close"}) | {"spawn"} == set(failpoint.TEAM_WRITES)
     writes |= set(failpoint.TEAM_WRITES)
     named = {point for point in placed if not point.endswith(".{}")}
-    writes |= {*_PEER_WRITES, *_GRAPH_WRITES, *_CRON_WRITES, *_WORKFLOW_WRITES}
+    writes |= {*_PEER_WRITES, *_GRAPH_WRITES, *_CRON_WRITES, *_WORKFLOW_WRITES, *failpoint.KNOWLEDGE_WRITES}
     named.update(point.format(write) for point in placed - named for write in writes)
     rare = {*failpoint.FILE_POINTS, *failpoint.PEER_POINTS, *failpoint.STEER_POINTS}
-    rare |= {*failpoint.GRAPH_POINTS, *failpoint.CRON_POINTS, *failpoint.WORKFLOW_POINTS}
+    rare |= {*failpoint.GRAPH_POINTS, *failpoint.CRON_POINTS, *failpoint.WORKFLOW_POINTS, *failpoint.KNOWLEDGE_POINTS}
     assert named == {*failpoint.POINTS, *rare}
 
 

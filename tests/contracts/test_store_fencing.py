@@ -268,7 +268,9 @@ BESIDE = {
     *(f"mail.{name}" for name in ("send", "evict", "revive", "expire_dead", "set_muted")),
     *(f"outbox.{name}" for name in ("add", "set_positions", "settle", "receive", "expire", "resend")),
 }
-BESIDE_PORTS = {"daemons", "memories", "tasks", "graph", "learnings", "mcp_decisions", "secrets", "keys"}
+BESIDE_PORTS = {
+    *("daemons", "memories", "tasks", "graph", "knowledge", "learnings", "mcp_decisions", "secrets", "keys"),
+}
 
 
 def test_every_method_of_the_storage_ports_is_known_to_write_a_conversation_or_not() -> None:

@@ -1,4 +1,4 @@
-"""What every implementation promises of notes, tasks, outputs, learnings, pins, secrets and keys."""
+"""What every implementation promises of notes, tasks, outputs, pins, secrets and keys."""
 
 import asyncio
 
@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, NotFound
-from moot.domain.learning import CallRecord, Knowledge, Lesson, failure, result_key
 from moot.domain.mcp import TextDecision
 from moot.domain.note import Note, NoteKind
 from moot.domain.output import Output
@@ -172,41 +171,6 @@ async def test_outputs_expire_and_the_oldest_make_room(storage: Storage) -> None
         None,
         output("out-2", at=2.0),
     ]
-
-
-def record(*, ok: bool = True, at: float = 1.0) -> CallRecord:
-    return CallRecord(
-        agent="ada", sender="user", run_id="r", call_id="c", tool="fs_read", ok=ok, seconds=0.5, at=at
-    )  # fmt: skip
-
-
-@with_storage
-async def test_nothing_is_learnt_late_from_a_conversation_that_was_deleted(storage: Storage) -> None:
-    learnings = storage.learnings
-    await talk(storage.store)
-    await storage.store.delete(ADA)
-    item = Knowledge(key=result_key("ada", "user", "fs_read"), category="fact", content="words", owner=ADA)
-    await learnings.learn([Lesson(record=record(ok=False), failure=failure("fs_read", "not found"))])
-    await learnings.know([item], versions=2)
-    await talk(storage.store)
-    assert (await storage.store.count_deletion(ADA)).lessons == 0
-
-
-@with_storage
-async def test_what_was_learnt_in_one_conversation_stays_when_another_is_deleted(storage: Storage) -> None:
-    """A sender with a colon in it, or one that begins alike, is somebody else."""
-    learnings = storage.learnings
-    keys = [ADA, ConversationKey("ada", "user:x"), ConversationKey("ada", "use"), ConversationKey("ad", "a:user")]
-    for key in keys:
-        await talk(storage.store, key)
-        named = result_key(key.agent, key.sender, "fs_read")
-        await learnings.know([Knowledge(key=named, category="fact", content=str(key), owner=key)], versions=2)
-        taught = failure("fs_read", f"it went wrong for {'abcdefgh'[keys.index(key)] * 5}")
-        call = replace(record(ok=False), agent=key.agent, sender=key.sender, run_id=f"{key.agent}-{key.sender}-0")
-        await learnings.learn([Lesson(record=call, failure=taught)])
-    doomed = await storage.store.delete(ADA)
-    assert doomed.lessons == 2
-    assert [(await storage.store.count_deletion(key)).lessons for key in keys[1:]] == [2, 2, 2]
 
 
 @with_storage

@@ -5,6 +5,7 @@ an orchestrator is told what its teammates came to.
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,9 @@ class TeamKind:
     expected: dict[str, str] = field(default_factory=lambda: ITS_OWN)
     background: bool = False
     scheduled: bool = False
+    # The prompt of the one step of a workflow that is started; its report goes to an orchestrator if `reports`.
+    step: str = ""
+    reports: bool = False
     dies: bool = False
     # A coordinator starts a worker, and gives it the message that is answered with the call when it has ended.
     continues: bool = False
@@ -77,6 +81,10 @@ def _directs(case: Case) -> list[dict[str, Any]]:
     ]
 
 
+def _answers(case: Case) -> list[dict[str, Any]]:
+    return [{"match": f"^answer {case.slug}", "text": f"result {case.slug}"}]
+
+
 def _nothing(_case: Case) -> list[dict[str, Any]]:
     return []
 
@@ -94,6 +102,22 @@ TEAM_KINDS = {
     ),
     "a run of a scheduled job": TeamKind(
         through=("domain/cron_job.py:make_job_run",), tells=_nothing, background=True, scheduled=True
+    ),
+    "a step of a workflow": TeamKind(
+        through=("automation/workflow_executor.py:_start_run", "automation/workflow_start.py:make_step_run"),
+        tells=_nothing,
+        background=True,
+        step="do {slug} now",
+    ),
+    "a report of a workflow": TeamKind(
+        through=("automation/workflow_reports.py:deliver", "automation/workflow_reports.py:_send"),
+        tells=_answers,
+        asked="result {slug}",
+        calls=CALLS,
+        expected=TO_LEAD,
+        background=True,
+        step="answer {slug}",
+        reports=True,
     ),
     "a continued worker": TeamKind(
         through=("multiagent/teammates/run_factory.py:build_continued_run",), tells=_directs, continues=True
@@ -163,6 +187,8 @@ async def _driven(stage: Stage, kind: TeamKind, case: Case) -> None:
             )
             await talk.ask(save_cron_job=job)
             await talk.ask(change_cron_job=pb.ChangeCronJobMsg(job=case.slug, sender=case.sender, action="run"))
+        elif kind.step:
+            await _start_workflow(talk, kind, case)
         elif kind.background:
             await talk.ask(start_run=pb.StartRunMsg(agent="operator", content=case.content, sender=case.sender))
         elif kind.continues:
@@ -171,6 +197,13 @@ async def _driven(stage: Stage, kind: TeamKind, case: Case) -> None:
             await talk.say("moot", f"lead {case.slug}", case.sender)
         await eventually(lambda: bool(_results(stage, kind, case)))
         await eventually_idle(stage.home, talk)
+
+
+async def _start_workflow(talk: Talking, kind: TeamKind, case: Case) -> None:
+    step = f"{{id: only, agent: operator, prompt: {json.dumps(kind.step.format(slug=case.slug))}}}"
+    report = "deliver_to: [moot]\n" if kind.reports else ""
+    source = f"name: once\n{report}steps: [{step}]\n"
+    await talk.ask(start_workflow=pb.StartWorkflowMsg(source=source, sender=case.sender))
 
 
 async def _continued(stage: Stage, talk: Talking, case: Case) -> None:

@@ -807,6 +807,26 @@ class ProjectFiles:
 
 
 @dataclass
+class Remembering:
+    """The agent has noted a preference in earlier work for the person, and is reminded of it in every turn."""
+
+    world: World
+    name = "agent memory"
+
+    async def apply(self) -> None:
+        world = self.world
+        task, world.remembered = world.word("noting"), world.word("remembered")
+        arguments = {"key": "preference", "content": world.remembered, "kind": "preference"}
+        world.program(
+            {"match": match(task), "calls": [{"name": "memory_agent_save", "arguments": arguments}]},
+            {"match": match(task), "text": f"noted {task}"},
+        )
+        started = pb.StartRunMsg(agent=world.agent, sender=world.sender, content=task)
+        run = (await world.talk.ask(start_run=started)).run
+        await world.talk.ask(wait_runs=pb.WaitRunsMsg(run_ids=[run.run_id], seconds=30))
+
+
+@dataclass
 class WorkMode:
     """The conversation is in mode work: edits that can be undone need no approval."""
 
@@ -882,6 +902,7 @@ SETTINGS: tuple[type[Any], ...] = (
     AssistantRole,
     Import,
     ProjectFiles,
+    Remembering,
     WorkMode,
     PlanMode,
     AutoApproveEdits,

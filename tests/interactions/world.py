@@ -31,6 +31,8 @@ window = 9300
 retries = 1
 [agent]
 multiAgent = true
+[agentMemory]
+enabled = true
 """
 )
 
@@ -228,6 +230,8 @@ class World:
     level: str = ""
     # What the project's instruction file says, if there is one.
     project_text: str = ""
+    # What the agent remembers of earlier work.
+    remembered: str = ""
     _numbers: int = 0
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -394,6 +398,8 @@ class World:
             assert text.count(self.project_text) == 1, "the project's file is told once"
             (info,) = [each for each in await self.talk.conversations(sender=self.sender) if each.agent == self.agent]
             assert "project" in info.taint, "taint was lost"
+        if self.remembered:
+            assert text.count(self.remembered) == 1, "what is remembered is told once"
         # Words that were archived, on purpose or because the window was full, are in a summary.
         if not await self.talk.archives(self.agent, self.sender):
             for words, guest in self.guest_words.items():

@@ -17,6 +17,8 @@ from tests.scripting import call, say, script
 from tests.talking import Talking
 from tests.web_server import serving
 
+# Some seventy calls, most of them commands in a sandbox.
+TEST_SECONDS = 300.0
 FILES = {
     ".gitignore": "__pycache__\ndist\norigin.git\n",
     "CHANGELOG.md": "# Changes\n",

@@ -133,3 +133,22 @@ def test_a_path_is_completed_and_reaches_the_agent_as_a_path_it_can_read(daemon:
         # The agent was given the path without the mark, and its tool has read the file.
         person.wait_for("the lighthouse first")
         leave(person)
+
+
+def test_the_chat_changes_the_directory_in_which_the_agent_works(daemon: LiveDaemon, sender: str) -> None:
+    for name, text in (("north", "the lighthouse first"), ("south", "the harbour first")):
+        (daemon.home.path / name / "notes").mkdir(parents=True)
+        (daemon.home.path / name / "notes" / "Plan.md").write_text(text)
+    north = daemon.home.path / "north"
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "--cwd", str(north), columns=120) as person:
+        person.wait_on_screen("Ctrl-D leaves")
+        person.enter("/cwd ../south")
+        person.wait_for("/south")
+        person.enter("read notes/Plan.md")
+        person.wait_for("the harbour first")
+        person.enter("/cwd")
+        person.wait_for("/south")
+        person.enter("/cwd nowhere")
+        person.wait_for("nowhere")
+        leave(person)
+    assert "/south" in daemon.cli("cwd", "ada", "--as", sender).stdout

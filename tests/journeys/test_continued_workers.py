@@ -79,6 +79,7 @@ async def test_a_worker_goes_on_with_all_it_knows_and_its_next_end_is_a_notifica
         "prior_status": "completed",
         "messages_count": 4,
         "message_bytes": len(b"now count the letters"),
+        "pipeline_pending": True,
     }
     assert (first.task_id, second.task_id) == (worker, worker)
     assert (first.result, second.result) == ("It says hello.", "Five letters.")

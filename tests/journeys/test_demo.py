@@ -117,7 +117,7 @@ def test_it_can_be_shown_again_and_leaves_no_daemon_behind(bare: Home) -> None:
 def test_the_recall_shows_the_guest_by_name(bare: Home) -> None:
     done = demo(bare, **NO_INDEX)
 
-    step = done.stdout.partition("7. You find it again")[2].partition("8. The daemon")[0]
+    step = done.stdout.partition("7. You search the archives")[2].partition("8. The daemon")[0]
     assert "   writer: " in step
     assert "   critic: " in step
     assert "   you: " in step

@@ -176,10 +176,14 @@ async def test_without_the_broker_turns_go_on_and_mail_flows_when_it_returns(
             assert reason.endswith("the broker is unavailable; it is sent when it returns")
             (queued,) = first.cli_json("peers", "outbox")["data"]
             assert (queued["state"], queued["to_agent_id"]) == ("queued", "bob@laptop")
+            # What waits is not lost: nobody has to send it again.
+            by_hand = first.cli("peers", "send", "bob@laptop", "-", stdin="by hand")
+            assert (by_hand.returncode, "Waits for 1 goal of bob@laptop" in by_hand.stdout) == (0, True), by_hand
             server.lose_data()
             server.start()
-            await until_unread(there)
+            await until_unread(there, 2)
             assert await read_all(there) == 1
+            assert await read_all(there, "by hand") == 1
             await until_empty(here)
 
 

@@ -68,12 +68,20 @@ async def test_mail_for_a_run_that_has_ended_is_not_sent_again(home: Home) -> No
         async with daemon.client() as talk:
             goals = await eventually(lambda: talk.ask(list_goals=pb.ListGoalsMsg(agent="bob")))
             (goal,) = goals.goals.goals
+            # A run that has not begun to wait would be shown the message at its first step.
+            await eventually(lambda: is_waiting(talk, run))
             assert (await mail(talk, "bob", "too late", goal_id=goal.goal_id)).delivered_to == [goal.goal_id]
             await asyncio.to_thread(daemon.cli, "stop", run)
             (dead,) = await eventually(lambda: list_dead(talk))
             done = await asyncio.to_thread(daemon.cli, "peers", "resend", dead.mail.mail_id)
             assert (done.returncode, "has ended" in done.stderr) == (1, True)
             assert len(await list_dead(talk)) == 1
+
+
+async def is_waiting(talk: Talking, run_id: str) -> bool:
+    """Whether a run calls wait_for_peer."""
+    run = (await talk.ask(get_run=pb.GetRunMsg(run_id=run_id))).run
+    return "wait_for_peer" in run.last_action
 
 
 async def list_dead(talk: Talking) -> list[pb.DeadMailInfo]:

@@ -13,7 +13,7 @@ import pytest
 from moot.domain.errors import MootError
 from moot.domain.mail import MAX_BODY_BYTES
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.scripting import call as scripted_call
@@ -98,21 +98,28 @@ async def test_an_agent_lists_its_peers_and_writes_to_one_which_reads_it_in_its_
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"to": " ", "message": "x"}, "`to` cannot be empty"),
-        ({"to": " ada ", "message": "x"}, "cannot send to self (`ada`)"),
-        ({"to": "bob", "message": ""}, "missing message parameter"),
+        # The first that is wrong is told: to, who that is, message, its size, whether they exist.
+        ({"message": ""}, "send_to_peer: `to` is required"),
+        ({"to": 5, "message": "x"}, "send_to_peer: `to` is required"),
+        ({"to": " "}, "send_to_peer: `to` cannot be empty"),
+        ({"to": " ada "}, "send_to_peer: cannot send to self (`ada`)"),
+        ({"to": "ada", "message": ""}, "send_to_peer: cannot send to self (`ada`)"),
+        ({"to": "ghost", "message": None}, "send_to_peer: `message` is required"),
+        ({"to": "ghost", "message": ""}, "send_to_peer: `message` is empty"),
         (
-            {"to": "bob", "message": "é" * (MAX_BODY_BYTES // 2) + "x"},
-            f"`message` is {MAX_BODY_BYTES + 1} bytes, max 65536",
+            {"to": "ghost", "message": "é" * (MAX_BODY_BYTES // 2) + "x"},
+            f"send_to_peer: `message` is {MAX_BODY_BYTES + 1} bytes, max 65536",
         ),
-        ({"to": "bob", "message": "x", "correlation_id": "no"}, "`correlation_id` is not a UUID"),
+        ({"to": "bob", "message": "x", "correlation_id": "no"}, "send_to_peer: `correlation_id` is not a UUID"),
+        ({"to": "bob", "message": "x", "goal_id": 7}, "send_to_peer: `goal_id` must be a string"),
+        ({"to": "bob", "message": "x", "from": "owner"}, "send_to_peer: there is no parameter 'from'"),
         ({"to": "ghost", "message": "x"}, "unknown agent_id `ghost`"),
         ({"to": "cyd", "message": "x"}, "no live goals for agent_id `cyd`"),
         ({"to": "bob", "message": "x", "goal_id": UUID}, f"no live goal `{UUID}` of agent_id `bob`"),
     ],
 )
 async def test_a_message_that_cannot_be_sent_is_refused_and_nothing_is_stored(
-    daemon: LiveDaemon, provider: Provider, sender: str, arguments: dict[str, str], told: str
+    daemon: LiveDaemon, provider: Provider, sender: str, arguments: dict[str, object], told: str
 ) -> None:
     async with daemon.client() as talk:
         provider.program({"text": "Morning."})
@@ -122,6 +129,23 @@ async def test_a_message_that_cannot_be_sent_is_refused_and_nothing_is_stored(
         assert told in results(provider.bodies()[-1])[-1]
         goals = (await talk.ask(list_goals=pb.ListGoalsMsg(agent="bob"))).goals.goals
         assert not any(goal.unread for goal in goals)
+
+
+async def test_without_a_directory_agents_neither_find_nor_reach_each_other(home: Home, provider: Provider) -> None:
+    home.write_config(CONFIG.replace("PROVIDER_URL", provider.url) + "[peers]\ndirectory = false\n")
+    note = "this agent has no PeerDirectory configured"
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program({"text": "Morning."})
+            await talk.say("bob", "hello")
+            provider.program(call("list_peers"), send("bob", "hello"), send("bob", ""), {"text": "Alone."})
+            await talk.say("ada", "tell bob")
+            listed, sent, refused = results(provider.bodies()[-1])
+            assert json.loads(listed) == {"peers": [], "note": note}
+            assert json.loads(sent) == {"delivered_to": [], "unreachable_reasons": [note]}
+            assert refused.startswith("send_to_peer: `message` is empty")
+            # Persons can write to every agent.
+            assert "Sent to 1 goal of bob." in daemon.cli("peers", "send", "bob", "hello").stdout
 
 
 async def test_the_largest_body_and_any_text_in_it_arrive_whole_and_can_forge_nothing(
@@ -323,7 +347,14 @@ async def test_a_muted_agent_is_not_woken_and_reads_its_mail_later(home: Home) -
             told = await talk.told("bob")
             assert [text for role, _, text in told if role == "assistant"][-1] == "I see."
             assert sum("read me" in text for _, _, text in told) == 1
+            # What waits is answered once the agent may be woken again.
+            daemon.cli("peers", "send", "bob", "answer me")
             assert daemon.cli_json("peers", "unmute", "bob")["data"] == {"muted": []}
+
+            async def is_woken() -> bool:
+                return "woken" in [text for role, _, text in await talk.told("bob") if role == "assistant"]
+
+            await eventually(is_woken)
 
 
 async def test_mail_that_does_not_fit_is_kept_as_dead_and_can_be_sent_again(home: Home) -> None:

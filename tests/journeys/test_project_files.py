@@ -7,7 +7,7 @@ import pytest
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, running
-from tests.daemon_thread import daemon_thread
+from tests.daemon_thread import DaemonThread, daemon_thread
 from tests.fake_provider import Provider
 from tests.terminal import terminal
 
@@ -146,7 +146,32 @@ async def test_a_model_without_tools_does_not_get_them(home: Home, provider: Pro
 def test_the_chat_says_which_files_are_told(home: Home, provider: Provider, project: Path, columns: int) -> None:
     with daemon_thread(home), terminal(home, "chat", "ada", "--cwd", str(project), columns=columns) as person:
         person.wait_for("Instructions: AGENTS.md")
-        person.wait_for("moot project")
+        person.wait_for("/project")
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+def test_the_chat_shows_and_approves_the_files(home: Home, provider: Provider, project: Path, columns: int) -> None:
+    with daemon_thread(home) as daemon:
+        with terminal(home, "chat", "ada", "--cwd", str(project), columns=columns) as person:
+            person.wait_for("/project")
+            # Nothing is approved that was not shown.
+            person.enter("/project approve")
+            person.wait_for("Build with make.")
+            assert not _approved(daemon, project)
+            (project / "AGENTS.md").write_text("Build with ninja.")
+            person.enter("/project approve")
+            person.wait_for("Build with ninja.")
+            assert not _approved(daemon, project)
+            person.enter("/project approve")
+            person.wait_for("approved: AGENTS.md")
+            person.enter("/project")
+            person.wait_for("approved: AGENTS.md")
+        assert _approved(daemon, project)
+
+
+def _approved(daemon: DaemonThread, project: Path) -> bool:
+    files = daemon.cli_json("project", "--cwd", str(project))["data"]["files"]
+    return all(each["approved"] for each in files)
 
 
 async def test_a_long_file_is_cut_for_a_small_window_and_can_be_replayed(

@@ -1,6 +1,7 @@
 """A teammate that needs a tool it was not given: its owner is asked for the run, under one id that stays."""
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,10 @@ WRITE = call("fs_write", path="made.txt", content="made")
 ASK = call("ask_user", questions=[{"question": "Shall I try again?"}])
 
 
-def wrote(*steps: dict[str, Any]) -> str:
-    """An orchestrator that allows reading alone, and a teammate that writes."""
+def wrote(*steps: dict[str, Any], before: Sequence[dict[str, Any]] = ()) -> str:
+    """An orchestrator that allows reading alone, makes the calls `before` and waits; and a teammate that writes."""
     return script(
-        lead("^go", spawn("work", allowed_tools=["fs_read"]), wait(timeout=1), wait(), say("{result}")),
+        lead("^go", spawn("work", allowed_tools=["fs_read"]), *before, wait(timeout=1), wait(), say("{result}")),
         ANY,
         mate("^work", *steps, say("I heard: {result}")),
     )
@@ -43,15 +44,19 @@ async def asked(speech: Speech, count: int = 1) -> pb.ApprovalEvent:
 async def test_a_tool_beyond_those_allowed_waits_for_the_owner_and_a_yes_holds_for_the_run(
     home: Home, tmp_path: Path
 ) -> None:
-    home.write_script(wrote(WRITE, call("fs_write", path="again.txt", content="again")))
+    add_hold(home)
+    mark = tmp_path / "mark"
+    again = call("fs_write", path="again.txt", content="again")
+    home.write_script(wrote(WRITE, again, before=[call("hold_until", mark=str(mark))]))
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("moot", "go", cwd=str(tmp_path))
             ask = await asked(speech)
+            mark.touch()
             run_id = ask.ask_id.removeprefix("grant-").removesuffix("-fs_write")
             assert (ask.tool, ask.attempt, ask.ask_id) == ("fs_write", 1, f"grant-{run_id}-fs_write")
             # A wait whose time is up tells what the run is held up by, and leaves it so.
-            await speech.until("tool_result", count=2)
+            await speech.until("tool_result", count=3)
             blocked = results(speech, "agent_wait")[0]
             assert (blocked["status"], blocked["timeout"]) == ("running", True)
             assert blocked["condition"] == "blocked_waiting_approval"
@@ -220,6 +225,11 @@ async def hold_until(mark: str) -> str:
 '''
 
 
+def add_hold(home: Home) -> None:
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "hold.py").write_text(HOLD)
+
+
 async def no_teammate(talk: Talking) -> bool:
     """Whether no teammate is at work any more."""
     runs = (await talk.ask(list_runs=pb.ListRunsMsg())).run_list.runs
@@ -232,8 +242,7 @@ async def test_a_denial_in_a_result_nobody_waited_for_ends_the_turn_denied(
 ) -> None:
     """Denied before its turn ends it makes the turn denied; later, the turn that is told of it."""
     home.write_config(CONFIG + "unattended = true\n")
-    (home.path / "tools").mkdir()
-    (home.path / "tools" / "hold.py").write_text(HOLD)
+    add_hold(home)
     mark = tmp_path / "mark"
     held = call("hold_until", mark=str(mark))
     steps = [held] if when == "before" else []

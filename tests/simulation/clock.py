@@ -9,8 +9,13 @@ START = 1_000_000.0
 
 
 class VirtualClock(SystemClock):
+    """`skew` is by how many seconds the calendar of this clock is wrong."""
+
+    def __init__(self, skew: float = 0.0) -> None:
+        self._skew = skew
+
     def now(self) -> float:
-        return START + self.monotonic()
+        return START + self._skew + self.monotonic()
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()

@@ -84,6 +84,12 @@ COMMANDS: dict[str, CommandEntry] = {
     "memory": CommandEntry(
         REMEMBER, "moot.cli.commands.agent_memory:memory", "List, search, forget and export what agents remember."
     ),
+    "knowledge": CommandEntry(
+        REMEMBER, "moot.cli.commands.knowledge:knowledge", "List, search, save and forget stored knowledge."
+    ),
+    "learning": CommandEntry(
+        REMEMBER, "moot.cli.commands.learning:learning", "Show and delete what was learned from failures of tools."
+    ),
     "graph": CommandEntry(
         REMEMBER, "moot.cli.commands.graph:graph", "The knowledge graph: show, facts, types, conflicts, import, export."
     ),

@@ -1,7 +1,6 @@
 """The instruction files of the project in a folder, as runs are told them. Used by `moot project` and the chat."""
 
 from moot.cli.connect import find_paths
-from moot.cli.program import hint
 from moot.cli.render import sanitize
 from moot.daemon.config.config_file import load_config
 from moot.daemon.paths import Paths
@@ -28,12 +27,13 @@ def read_project(cwd: str, *, whole: bool = False) -> Project:
 
 
 def render_files(project: Project) -> str:
-    """One line that names the files in use; empty if there are none."""
+    """One line for the chat that names the files in use; empty if there are none."""
     if not project.files:
         return ""
     waiting = [file for file in project.files if not file.is_approved]
     named = ", ".join(sanitize.line(file.path) for file in project.files)
-    return f"Instructions: {named}" + (hint(" (not approved: `moot project`)") if waiting else "")
+    state = " (not approved, so commands need your approval: /project shows them)" if waiting else ""
+    return f"Instructions: {named}{state}"
 
 
 def _read_settings(paths: Paths) -> tuple[bool, int]:

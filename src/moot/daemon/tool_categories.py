@@ -52,7 +52,10 @@ _CATEGORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "peers": ("write to other agents", ("list_peers", "send_to_peer", "wait_for_peer")),
     "mcp": ("tools of MCP servers", ("mcp__*",)),
     "browser": ("operate web pages", ("browser_*",)),
-    "knowledge": ("search stored knowledge", ("search_*", "rag_*")),
+    "knowledge": (
+        "save and search knowledge and learnings",
+        ("search_*", "save_knowledge", "get_knowledge_history", "save_learning", "learning_*", "rag_*"),
+    ),
     "graph": ("read the knowledge graph", ("graph_*",)),
     "automation": ("schedules, background tasks", ("cron_*", "bg_*")),
     "workflow": ("run steps of several agents in order", ("workflow_*",)),

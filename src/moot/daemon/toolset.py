@@ -44,6 +44,7 @@ from moot.tools.files.project_approvals import ProjectApprovals
 from moot.tools.files.project_files import ProjectReader
 from moot.tools.files.read_files import ReadFiles
 from moot.tools.graph import graph_tools
+from moot.tools.knowledge import knowledge_tools
 from moot.tools.mcp.server import McpDependencies
 from moot.tools.mcp.servers import McpServers
 from moot.tools.plugins.loader import Plugins
@@ -279,6 +280,7 @@ class Toolset:
                 clock=d.clock,
                 redact=d.redactor,
             ),
+            *knowledge_tools.tools(knowledge=d.storage.knowledge, learnings=d.storage.learnings, clock=d.clock),
             *(graph_tools.tools(graph=d.storage.graph, clock=d.clock) if config.graph.enabled else ()),
             *secrets.tools(secrets=d.vault),
             *crypto.tools(keys=keychain, secrets=d.vault),

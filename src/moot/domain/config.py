@@ -64,6 +64,8 @@ class NetworkConfig(Struct, frozen=True, kw_only=True):
 class PeersConfig(Struct, frozen=True, kw_only=True):
     """Mail between agents: which goals are live, and how many runs mail may start."""
 
+    # Whether agents can find and write to each other.
+    directory: bool = True
     # Conversations count as live for this long after their last message.
     active_seconds: float = 86_400.0
     # How many goals a message to all agents may reach.
@@ -151,9 +153,10 @@ class TraceConfig(Struct, frozen=True, kw_only=True):
 
 
 class AgentMemoryConfig(Struct, frozen=True, kw_only=True):
-    """[agentMemory]: whether every teammate keeps memories between runs."""
+    """[agentMemory]: whether every agent keeps memories of its own, and how many it is shown with a message."""
 
     enabled: bool = False
+    inject: int = 8
 
 
 class FilesConfig(Struct, frozen=True, kw_only=True):

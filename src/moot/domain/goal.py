@@ -9,7 +9,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.senders import RUN_SENDERS, is_reserved, owner_of
+from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER, is_reserved, owner_of
 from moot.domain.uuid_text import read_uuid, write_uuid
 
 # The bits of the conversation's number and of the store's in an id; the rest says that it is a UUID of version 8.
@@ -50,9 +50,10 @@ class MailTarget(Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> GoalKind:
-        if self.key.sender.startswith(RUN_SENDERS):
-            return GoalKind.BACKGROUND
-        return GoalKind.DAEMON if is_reserved(self.key.sender) else GoalKind.INTERACTIVE
+        sender = self.key.sender
+        if not is_reserved(sender):
+            return GoalKind.INTERACTIVE
+        return GoalKind.BACKGROUND if sender.startswith((CHILD_SENDER, BACKGROUND_SENDER)) else GoalKind.DAEMON
 
     @property
     def has_ended(self) -> bool:

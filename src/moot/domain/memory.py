@@ -1,18 +1,24 @@
 """Memories of an agent about one sender, and how useful each is. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from math import log2
 
 from msgspec import Struct
 
+from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
+from moot.domain.senders import RUN_SENDERS, owner_of
 
 KEY_LENGTH = 200
 CONTENT_LENGTH = 16_384
 TAG_LENGTH = 64
 MOST_TAGS = 16
 HALF_LIFE_DAYS = 30.0
+# Preferences that are shown whatever a message is about.
+_STANDING = 3
+# A match is shown if it is at least this good, compared with the best one.
+_WORTH_SHOWING = 0.3
 _DAY = 86_400.0
 
 
@@ -36,6 +42,18 @@ class Memory(Struct, frozen=True, kw_only=True):
     created_at: float = 0.0
     updated_at: float = 0.0
     used_at: float = 0.0
+
+
+def find_memory_owner(
+    speaker: str, key: ConversationKey, asks_in: ConversationKey, *, is_lasting: bool
+) -> ConversationKey:
+    """Return the owner of a run's memories: its agent, together with the sender it talks to.
+
+    The sender of a teammate is a run. Its memories are deleted with that run's conversation, or, if they are lasting,
+    belong to the person the run works for.
+    """
+    is_run = key.sender.startswith(RUN_SENDERS)
+    return ConversationKey(speaker, owner_of(asks_in.sender) if is_run and is_lasting else key.sender)
 
 
 def clamp(confidence: float) -> float:
@@ -67,3 +85,24 @@ def usefulness(memory: Memory, now: float) -> float:
     recency = 0.5 + 0.5 * 0.5 ** (age / HALF_LIFE_DAYS)
     habit = 1.0 + min(1.0, log2(1 + memory.uses) / 6)
     return float((0.5 + 0.5 * memory.confidence) * recency * habit)
+
+
+def choose_helpful(
+    matches: Iterable[tuple[float, Memory]], preferences: Iterable[Memory], *, limit: int, now: float
+) -> list[Memory]:
+    """Return the memories to show for a message: a few preferences, which hold always, and what matches its words.
+
+    A preference from untrusted text is shown only if it matches, since its taint comes with it.
+    """
+    trusted = (memory for memory in preferences if not memory.taint)
+    standing = sorted(trusted, key=lambda memory: (-usefulness(memory, now), memory.key))[: min(_STANDING, limit)]
+    ranked = sorted(
+        ((score * usefulness(memory, now), memory) for score, memory in matches),
+        key=lambda match: (-match[0], match[1].key),
+    )
+    least = _WORTH_SHOWING * ranked[0][0] if ranked else 0.0
+    found = {memory.key: memory for memory in standing}
+    for score, memory in ranked:
+        if score >= least and len(found) < limit:
+            found.setdefault(memory.key, memory)
+    return list(found.values())

@@ -37,6 +37,8 @@ def only(*patterns: str) -> Scope:
 TOOL_SEARCH = "tool_search"
 # Tools that belong to no role: every run that has tools has these.
 SHARED = ("ask_user", "set_title", "recall", "task_*", "tool_output_*", TOOL_SEARCH)
+# The tools of an agent's own memory. They belong to chronicler; with [agentMemory] every agent that has tools has them.
+OWN_MEMORY = ("memory_agent_save", "memory_agent_recall", "memory_agent_forget")
 # The tool that escalates a task; only spawned runs have it.
 TEAMMATE = ("agent_escalate",)
 # The tool that messages the person; only runs of an assistant have it, unless they were spawned.

@@ -10,6 +10,7 @@ from moot.domain.bridge import find_shutdown
 from moot.domain.errors import ModelError
 from moot.domain.events import TextChunk, TextEnded, TextStarted, ToolFinished, ToolsCompleted, ToolsStarted
 from moot.domain.message import Message, Role, ToolCall
+from moot.domain.ports.agent_data import Memories
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.project import ReadProject, read_nothing
 from moot.domain.ports.tool import RunContext
@@ -27,6 +28,7 @@ from moot.engine.deadline import Deadline, WaitTimer
 from moot.engine.gate import AT_ONCE, Gate
 from moot.engine.injection import inject_mail
 from moot.engine.mailboxes import Mailboxes
+from moot.engine.memory_framing import frame_memories
 from moot.engine.outcome import Repetition, judge
 from moot.engine.project_framing import add_facts, frame_project
 from moot.engine.steering import show_steered
@@ -55,6 +57,7 @@ class LoopDependencies(Struct, frozen=True, kw_only=True):
     steps: StepStore
     clock: Clock
     rng: Random
+    memories: Memories
     read_project: ReadProject = read_nothing
 
 
@@ -68,6 +71,7 @@ class Loop:
         self._notes = dependencies.notes
         self._clock = dependencies.clock
         self._rng = dependencies.rng
+        self._memories = dependencies.memories
         self._read_project = dependencies.read_project
         self._records = StepRecords(dependencies.steps)
 
@@ -93,6 +97,8 @@ class Loop:
         briefing = await self._brief(turn)
         project = await frame_project(turn, self._read_project, self._clock.now())
         project = add_facts(project, briefing.facts, briefing.facts_taint)
+        remembered = await frame_memories(turn, self._memories, self._clock.now())
+        project = add_facts(project, remembered.text, remembered.taint)
         turn.history.open_with((*project.opening, *briefing.opening))
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
         progress.is_harmless, progress.has_effect = toolbox.is_harmless, toolbox.has_effect

@@ -34,6 +34,10 @@ class Mailboxes:
         """Note that a conversation may have unread mail."""
         self._waiting.add(key)
 
+    def forget(self, key: ConversationKey) -> None:
+        """Forget a conversation whose mail nobody will read. Called before its mail is evicted: more may come."""
+        self._waiting.discard(key)
+
     def may_have_mail(self, key: ConversationKey) -> bool:
         return key in self._waiting
 

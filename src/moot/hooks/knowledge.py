@@ -10,14 +10,15 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from moot.domain.config import KnowledgeConfig
-from moot.domain.learning import Knowledge, result_key
+from moot.domain.knowledge import Knowledge, KnowledgeCategory, result_key
 from moot.domain.output import is_binary, shorten
-from moot.domain.ports.agent_data import Learnings
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.hook import GateCall, Proceed
+from moot.domain.ports.knowledge import KnowledgeStore
 from moot.domain.ports.tool import ToolResult
 from moot.domain.prompt import Sink, ToolSpec
 from moot.domain.secret import LONGEST_SECRET
+from moot.domain.senders import owner_of
 from moot.hooks.backlog import Backlog, Later
 
 # Room for the note that says what was left out.
@@ -37,7 +38,7 @@ class KnowledgeSaver:
     def __init__(
         self,
         *,
-        learnings: Learnings,
+        knowledge: KnowledgeStore,
         config: Callable[[], KnowledgeConfig],
         later: Later,
         clock: Clock,
@@ -45,7 +46,7 @@ class KnowledgeSaver:
     ) -> None:
         self._config = config
         self._clock = clock
-        writer = _KnowledgeWriter(learnings, config, redact)
+        writer = _KnowledgeWriter(knowledge, config, redact)
         self._backlog: Backlog[Knowledge] = Backlog("knowledge", writer.write, later, batch=_BATCH)
         self._counts: Counter[str] = Counter()
 
@@ -65,16 +66,20 @@ class KnowledgeSaver:
     def _build_knowledge(self, call: GateCall, result: ToolResult) -> Knowledge:
         tool, context = call.tool.spec.name, call.context
         own = frozenset({call.tool.spec.taint} if call.tool.spec.taint else ())
+        # The results of a teammate are kept for the person that its run works for.
+        owner = owner_of(context.asks_in.sender)
         return Knowledge(
-            key=result_key(context.speaker, context.key.sender, tool),
-            category="fact",
+            owner=owner,
+            agent=context.speaker,
+            key=result_key(context.speaker, owner, tool),
+            category=KnowledgeCategory.FACT,
             # Far more than is kept, so that a secret that is cut in two here is in the part that is dropped.
             content=shorten(result.content, 2 * self._config().max_characters + 6 * LONGEST_SECRET)[0],
             tags=("tool_result", tool),
             source=f"tool:{tool}",
             taint=result.taint | own,
             created_at=self._clock.now(),
-            owner=context.key,
+            origin=context.asks_in,
         )
 
 
@@ -82,9 +87,9 @@ class _KnowledgeWriter:
     """Redacts, shortens and writes results."""
 
     def __init__(
-        self, learnings: Learnings, config: Callable[[], KnowledgeConfig], redact: Callable[[str], str]
+        self, knowledge: KnowledgeStore, config: Callable[[], KnowledgeConfig], redact: Callable[[str], str]
     ) -> None:
-        self._learnings = learnings
+        self._knowledge = knowledge
         self._config = config
         self._redact = redact
 
@@ -97,7 +102,7 @@ class _KnowledgeWriter:
             # Redacting a long list of addresses takes time, so it runs on another thread.
             for redacted in [await asyncio.to_thread(self._redact, item.content)]
         ]
-        await self._learnings.know(kept, versions=config.versions)
+        await self._knowledge.keep_results(kept, versions=config.versions)
 
 
 def _is_worth_keeping(spec: ToolSpec, result: ToolResult, config: KnowledgeConfig) -> bool:

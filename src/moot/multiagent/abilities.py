@@ -37,7 +37,7 @@ _ABILITIES: dict[str, tuple[Ability, ...]] = {
         Ability(("search_*", "rag_*"), "searches knowledge", ("knowledge-search",), "a question or a topic"),
         Ability(("web_*",), "fetches pages", ("web-search", "page-retrieval"), "the address of a page"),
         Ability(("graph_*",), "searches the graph", ("graph-traversal",), "a node of the graph"),
-        Ability(("save_*", "learning_*"), "stores learnings", ("knowledge-saving",), "something worth keeping"),
+        Ability(("save_*", "learning_*"), "stores knowledge", ("knowledge-saving",), "something worth keeping"),
         Ability(("*_skill", "list_skills"), "manages skills", ("skill-management",), "a skill to find or make"),
     ),
     "vault": (

@@ -8,9 +8,9 @@ from msgspec import Struct
 from moot.domain.config import ToolsConfig
 from moot.domain.events import ToolExecuted
 from moot.domain.learning import CallRecord
-from moot.domain.ports.agent_data import Learnings
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.hook import GateCall, Hook
+from moot.domain.ports.knowledge import KnowledgeStore, Learnings
 from moot.domain.ports.secrets import SecretConsent
 from moot.domain.ports.traces import TraceNotes
 from moot.engine.asks import Asks
@@ -38,6 +38,7 @@ class HookDependencies(Struct, frozen=True, kw_only=True):
     tools: ToolRegistry
     secrets: SecretConsent
     traces: TraceNotes
+    knowledge: KnowledgeStore
     learnings: Learnings
     redactor: Redactor
     supervisor: Supervisor
@@ -101,6 +102,6 @@ def _build_learning(dependencies: HookDependencies) -> tuple[Hook, ...]:
     config, learnings, clock = dependencies.config, dependencies.learnings, dependencies.clock
     redact, later = dependencies.redactor.for_log, dependencies.supervisor.start
     saver = KnowledgeSaver(
-        learnings=learnings, config=lambda: config().knowledge, later=later, clock=clock, redact=redact
+        knowledge=dependencies.knowledge, config=lambda: config().knowledge, later=later, clock=clock, redact=redact
     )
     return saver, LearningObserver(learnings=learnings, later=later, clock=clock, redact=redact)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from moot.domain.agent import ROOT, Agent, AgentRole, AgentSource, AgentStatus
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.scope import ALL_TOOLS, ASSISTANT, CONTROL, NO_TOOLS, SHARED, TEAMMATE, Scope, only
+from moot.domain.scope import ALL_TOOLS, ASSISTANT, CONTROL, NO_TOOLS, OWN_MEMORY, SHARED, TEAMMATE, Scope, only
 
 # A tool belongs to the first of these roles whose prefixes match. The planner has no tools.
 MATCHING_ORDER = ("librarian", "chronicler", "automator", "navigator", "vault", "ontologist", "operator")
@@ -34,8 +34,10 @@ class Partition:
         stays unmatched, and `kin` names the custom agents it may be meant for.
     """
 
-    def __init__(self, agents: Sequence[Agent], tools: Collection[str]) -> None:
+    def __init__(self, agents: Sequence[Agent], tools: Collection[str], *, keeps_memories: bool = False) -> None:
         self._agents = {agent.name: agent for agent in agents if agent.status is AgentStatus.ACTIVE}
+        # Every agent remembers for itself, so these tools are then in every scope besides belonging to a role.
+        self._everywhere = (*SHARED, *CONTROL, *(OWN_MEMORY if keeps_memories else ()))
         self.shared = tuple(sorted(filter(_pattern(_UNPARTITIONED).match, tools)))
         # The tools that can belong to an agent: all but those that are never assigned to one.
         self.divided = divided = tuple(sorted(set(tools).difference(self.shared)))
@@ -70,7 +72,7 @@ class Partition:
         scope = self._scopes.get(agent)
         if scope is None:
             own = self.tools_of(agent)
-            scope = self._scopes[agent] = only(*sorted(own), *SHARED, *CONTROL, *TEAMMATE) if own else NO_TOOLS
+            scope = self._scopes[agent] = only(*sorted(own), *self._everywhere, *TEAMMATE) if own else NO_TOOLS
         return scope
 
     def root_scope(self, agent: str) -> Scope:
@@ -79,7 +81,7 @@ class Partition:
         The orchestrator has the unmatched tools, a built-in role its own, any other agent all.
         """
         if agent == ROOT:
-            return only(*SHARED, *CONTROL, *self.unmatched)
+            return only(*self._everywhere, *self.unmatched)
         return self.scope_of(agent) if agent in MATCHING_ORDER else ALL_TOOLS
 
     def spawn_scope(self, agent: str, allowed_tools: Sequence[str] | None = None) -> Scope:
@@ -91,14 +93,15 @@ class Partition:
         if not allowed_tools:
             return self.scope_of(agent) if allowed_tools is None else NO_TOOLS
         own = self.tools_of(agent)
-        within = [*own, *(self.shared if own else ())]
+        scope = self.scope_of(agent)
+        within = {*own, *(self.shared if own else ()), *filter(scope.allows, OWN_MEMORY)}
         named: set[str] = set()
         for pattern in allowed_tools:
             found = {tool for tool in within if only(pattern).allows(tool)}
             if not found:
                 raise _outside(agent, pattern, own)
             named |= found
-        return self.scope_of(agent) & only(*sorted(named), *SHARED, *TEAMMATE)
+        return scope & only(*sorted(named), *SHARED, *TEAMMATE)
 
     def find_related(self, tool: str) -> tuple[RelatedAgent, ...]:
         """Return the custom agents whose keywords or capabilities occur in the name of a tool, keywords first."""

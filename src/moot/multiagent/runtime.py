@@ -184,6 +184,7 @@ class Runtime:
                 tools=d.tools,
                 secrets=d.secrets,
                 traces=self.traces,
+                knowledge=d.storage.knowledge,
                 learnings=d.storage.learnings,
                 redactor=d.redactor,
                 supervisor=d.supervisor,
@@ -229,6 +230,7 @@ class Runtime:
                 steps=d.storage.steps,
                 clock=d.clock,
                 rng=d.rng,
+                memories=d.storage.memories,
                 read_project=d.read_project,
             )
         )

@@ -9,11 +9,12 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from moot.agents.registry import Registry
-from moot.domain.agent import ROOT, Agent, AgentRole
+from moot.domain.agent import ROOT, Agent, AgentRole, scope_of
 from moot.domain.config import Config
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import RunContext, Tool
 from moot.domain.ports.traces import TraceNotes
+from moot.domain.scope import OWN_MEMORY
 from moot.domain.trace import TraceKind
 from moot.engine.tool_registry import ToolRegistry
 from moot.multiagent.partition import Partition
@@ -42,8 +43,10 @@ class Team:
         self._looked_at = 0.0
         # The root agent as its file defines it, the partition, and the agent with the scope that this leaves it.
         self._root: tuple[Agent, Partition, Agent] | None = None
-        # The tools and the edition of the agents that the partition was made from.
-        self._partition: tuple[Mapping[str, Tool], int, Partition] | None = None
+        # Agents as their files define them, and with the tools of their own memory.
+        self._remembering: dict[str, tuple[Agent, Agent]] = {}
+        # The tools, the edition of the agents, and whether all keep memories, that the partition was made from.
+        self._partition: tuple[Mapping[str, Tool], int, bool, Partition] | None = None
 
     def resolve_agent(self, name: str) -> Agent | None:
         """Return the agent as its file defines it now; a change takes effect with the next message.
@@ -56,11 +59,21 @@ class Team:
             if self._registry.refresh_if_changed():
                 agent = self._registry.get(name)
         if agent is None or agent.name != ROOT or not self._config().has_teammates:
-            return agent
+            return self._add_own_memory(agent)
         partition, known = self.partition(), self._root
         if known is None or known[0] is not agent or known[1] is not partition:
             known = self._root = (agent, partition, replace(agent, scope=partition.root_scope(ROOT)))
         return known[2]
+
+    def _add_own_memory(self, agent: Agent | None) -> Agent | None:
+        """Return the agent with the tools of its own memory, if agents keep memories and it has tools at all."""
+        if agent is None or not agent.prefixes or not self._config().agent_memory.enabled:
+            return agent
+        known = self._remembering.get(agent.name)
+        if known is None or known[0] is not agent:
+            scope = scope_of((*agent.prefixes, *OWN_MEMORY), agent.denied)
+            known = self._remembering[agent.name] = (agent, replace(agent, scope=scope))
+        return known[1]
 
     def is_coordinator(self, name: str) -> bool:
         agent = self.resolve_agent(name)
@@ -69,10 +82,12 @@ class Team:
     def partition(self) -> Partition:
         """Return the partition of the current tools and agents; it is rebuilt only if either has changed."""
         tools, edition = self._tools.tools(), self._registry.edition
+        keeps_memories = self._config().agent_memory.enabled
         known = self._partition
-        if known is None or known[0] is not tools or known[1] != edition:
-            known = self._partition = (tools, edition, Partition(self._registry.active(), tools))
-        return known[2]
+        if known is None or known[0] is not tools or known[1:3] != (edition, keeps_memories):
+            made = Partition(self._registry.active(), tools, keeps_memories=keeps_memories)
+            known = self._partition = (tools, edition, keeps_memories, made)
+        return known[3]
 
     def describe_owner(self, tool: str, offered: Collection[str]) -> str:
         """Return a hint which teammates have a tool that the caller lacks; empty if none has, or it cannot spawn."""

@@ -6,8 +6,7 @@ from msgspec.structs import fields
 from moot.domain.conversation import ConversationKey
 from moot.domain.deletion import DeletionCounts
 from moot.domain.inbox_message import NoticeState
-from moot.domain.learning import result_key
-from moot.store import dialect, mail_rows, nodes, notices, rows, workflow_rows
+from moot.store import dialect, knowledge_rows, mail_rows, nodes, notices, rows, workflow_rows
 
 # Pages of an index merged per transaction, so that other transactions can run in between.
 _MERGE_PAGES = 256
@@ -51,7 +50,7 @@ def _count(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
         schedules=of_pair("cron_jobs"),
         notes=of_conversation("notes"),
         outputs=of_conversation("outputs"),
-        lessons=of_pair("learnings") + int(db.execute(f"SELECT count(*) FROM knowledge {_KNOWN}", _owner(key)).get),
+        lessons=knowledge_rows.count_of_conversation(db, key),
         rules=of_pair("rules"),
         mail=of_conversation("mail"),
     )
@@ -108,17 +107,9 @@ def sweep_parts(db: apsw.Connection) -> None:
 def _delete_of_pair(db: apsw.Connection, key: ConversationKey) -> None:
     memories = [number for (number,) in db.execute("SELECT number FROM memories WHERE agent = ? AND sender = ?", key)]
     dialect.unindex_memories(db, memories)
-    for table in ("memories", "tasks", "learnings", "rules", "cron_jobs"):
+    for table in ("memories", "tasks", "rules", "cron_jobs"):
         db.execute(f"DELETE FROM {table} WHERE agent = ? AND sender = ?", key)
-    db.execute(f"DELETE FROM knowledge {_KNOWN}", _owner(key))
-
-
-# The key of knowledge from results consists of the owner and the tool, whose name has no colon.
-_KNOWN = "WHERE substr(key, 1, length(?1)) = ?1 AND " + dialect.position("substr(key, length(?1) + 1)", "':'") + " = 0"
-
-
-def _owner(key: ConversationKey) -> tuple[str]:
-    return (result_key(key.agent, key.sender, ""),)
+    knowledge_rows.remove_of_conversation(db, key)
 
 
 def purge(db: apsw.Connection, *, begin: bool) -> bool:

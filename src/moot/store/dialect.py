@@ -139,7 +139,7 @@ def rewrite_file(db: apsw.Connection, most_bytes: int) -> None:
 
 # ---- full text ----------------------------------------------------------------------------------
 
-INDEXES = ("message_index", "summary_index", "memory_index")
+INDEXES = ("message_index", "summary_index", "memory_index", "knowledge_index", "learning_index")
 # Tables with the ids of the indexed texts.
 INDEXED_MESSAGES, INDEXED_SUMMARIES = "message_index_docsize", "summary_index_docsize"
 
@@ -190,6 +190,21 @@ def search(db: apsw.Connection, index: str, words: str, reach: tuple[int, int], 
 
 def search_memories(db: apsw.Connection, words: str, limit: int) -> list[tuple[Any, ...]]:
     found = "SELECT rowid, phrase_counts(memory_index) FROM memory_index WHERE memory_index MATCH ? LIMIT ?"
+    return db.execute(found, (words, limit)).fetchall()
+
+
+def index_owned(db: apsw.Connection, index: str, number: int, words: Sequence[str]) -> None:
+    """Add a row to an index of rows with an owner: the word of its owner, key, content and tags."""
+    db.execute(f"INSERT INTO {index} (rowid, owner, key, content, tags) VALUES (?, ?, ?, ?, ?)", (number, *words))
+
+
+def unindex_owned(db: apsw.Connection, index: str, numbers: Sequence[int]) -> None:
+    db.executemany(f"DELETE FROM {index} WHERE rowid = ?", [(number,) for number in numbers])
+
+
+def search_owned(db: apsw.Connection, index: str, words: str, limit: int) -> list[tuple[Any, ...]]:
+    """Return the ids of matching rows, newest first, each with its phrase counts."""
+    found = f"SELECT rowid, phrase_counts({index}) FROM {index} WHERE {index} MATCH ? ORDER BY rowid DESC LIMIT ?"
     return db.execute(found, (words, limit)).fetchall()
 
 

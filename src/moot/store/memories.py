@@ -7,10 +7,10 @@ import apsw
 import msgspec
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.memory import Memory, MemoryKind, usefulness
+from moot.domain.memory import Memory, MemoryKind, choose_helpful, usefulness
 from moot.domain.ports.agent_data import MemoryPlace
 from moot.store import dialect, ranking, rows
-from moot.store.ranking import Hit, fragments, terms
+from moot.store.ranking import Hit, fragments, terms, topics
 from moot.store.sqlite import SqliteStore
 
 _COLUMNS = "number, key, content, kind, tags, confidence, taint, uses, created_at, updated_at, used_at"
@@ -35,6 +35,9 @@ class SqliteMemories:
         if found:
             await self._store.write(lambda db: _record_use(db, [number for number, _ in found], now), "memory")
         return [memory for _, memory in found]
+
+    async def suggest(self, owner: ConversationKey, text: str, *, limit: int, now: float) -> list[Memory]:
+        return await self._store.read(lambda db: _suggest(db, owner, text, limit, now))
 
     async def list_everywhere(
         self, *, agent: str = "", sender: str = "", after: MemoryPlace | None = None, limit: int
@@ -133,17 +136,30 @@ def _delete(db: apsw.Connection, numbers: Sequence[int]) -> None:
 def _search(
     db: apsw.Connection, owner: ConversationKey, query: str, kind: MemoryKind | None, limit: int, now: float
 ) -> list[tuple[int, Memory]]:
-    words = terms(query)
-    scores = _by_words(db, owner, words) if words else {}
-    found = _memories(db, owner, kind, list(scores)) if scores else []
-    if not found:
-        # No match by whole words: search for parts, for scripts without spaces and for parts of words.
-        found, scores = _by_letters(db, owner, kind, fragments(query))
+    found, scores = _match(db, owner, kind, terms(query), fragments(query))
     ranked = sorted(
         ((scores[number] * usefulness(memory, now), number, memory) for number, memory in found), reverse=True,
         key=lambda item: item[:2],
     )  # fmt: skip
     return [(number, memory) for _, number, memory in ranked[:limit]]
+
+
+def _suggest(db: apsw.Connection, owner: ConversationKey, text: str, limit: int, now: float) -> list[Memory]:
+    # Parts of words would match any long message; they are for scripts without spaces.
+    found, scores = _match(db, owner, None, topics(text), fragments(text) if ranking.is_unspaced(text) else ())
+    preferences = [memory for _, memory in _memories(db, owner, MemoryKind.PREFERENCE)]
+    matches = [(scores[number], memory) for number, memory in found]
+    return choose_helpful(matches, preferences, limit=limit, now=now)
+
+
+def _match(
+    db: apsw.Connection, owner: ConversationKey, kind: MemoryKind | None, words: Sequence[str], parts: Sequence[str]
+) -> tuple[list[tuple[int, Memory]], dict[int, float]]:
+    """Return the memories that have some of the words, and their scores."""
+    scores = _by_words(db, owner, words) if words else {}
+    found = _memories(db, owner, kind, list(scores)) if scores else []
+    # No match by whole words: search for parts, for scripts without spaces and for parts of words.
+    return (found, scores) if found else _by_letters(db, owner, kind, parts)
 
 
 def _by_words(db: apsw.Connection, owner: ConversationKey, words: Sequence[str]) -> dict[int, float]:

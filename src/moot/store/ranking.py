@@ -57,6 +57,11 @@ def terms(query: str) -> list[str]:
     return ([word for word in words if word not in _COMMON] or words)[:_MAX_TERMS]
 
 
+def topics(text: str) -> list[str]:
+    """Return the words that say what a text is about, each once; none if there are only stop words."""
+    return [word for word in terms(text) if word not in _COMMON]
+
+
 def fragments(query: str) -> list[str]:
     """Return the substrings to search for: pairs of unspaced scripts, and words of three letters or more."""
     found: list[str] = []

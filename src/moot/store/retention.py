@@ -50,7 +50,17 @@ class SqliteRetention:
             await self._store.purge()
         notes = await self._store.write(lambda db: _notes(db, failed, fine, config.most, batch), "retention")
         workflows = await self._store.write(lambda db: workflow_rows.expire(db, config, now, batch), "retention")
-        return len(found) + notes + workflows
+        audited = await self._store.write(lambda db: _audit(db, max(failed, fine), batch), "retention")
+        return len(found) + notes + workflows + audited
+
+
+def _audit(db: apsw.Connection, before: float, batch: int) -> int:
+    """Delete up to `batch` records of calls made before then; return how many."""
+    db.execute(
+        "DELETE FROM tool_audit WHERE number IN (SELECT number FROM tool_audit WHERE at < ? ORDER BY at LIMIT ?)",
+        (before, batch),
+    )
+    return db.changes()
 
 
 def _list_expired(db: apsw.Connection, failed: float, fine: float, most: int, batch: int) -> list[ConversationKey]:

@@ -8,6 +8,7 @@ from moot.store.asks import SqliteAsks
 from moot.store.cron_jobs import SqliteCron
 from moot.store.graph import SqliteGraph
 from moot.store.keys import SqliteKeys
+from moot.store.knowledge import SqliteKnowledge
 from moot.store.known_daemons import SqliteKnownDaemons
 from moot.store.learnings import SqliteLearnings
 from moot.store.mail import SqliteMail
@@ -41,6 +42,7 @@ def build_storage(store: SqliteStore) -> Storage:
         cron=SqliteCron(store),
         notes=SqliteNotes(store),
         outputs=SqliteOutputs(store),
+        knowledge=SqliteKnowledge(store),
         learnings=SqliteLearnings(store),
         mcp_decisions=SqliteMcpDecisions(store),
         secrets=SqliteSecrets(store),

@@ -9,12 +9,11 @@ import msgspec
 from moot.domain.config import MemoryConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
-from moot.domain.memory import Memory, MemoryKind, check_sizes, clamp, kind_of
+from moot.domain.memory import Memory, MemoryKind, check_sizes, clamp, find_memory_owner, kind_of
 from moot.domain.ports.agent_data import Memories
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
-from moot.domain.senders import RUN_SENDERS, owner_of
 from moot.domain.text import clean
 
 _FOUND = 10
@@ -35,20 +34,13 @@ def tools(
 
 
 class Owner:
-    """The owner of memories: an agent together with the sender it talks to.
-
-    A teammate's sender is a run. Its memories are deleted with that run's conversation, or belong to the person the run
-    works for.
-    """
+    """The owner of the memories of a run, as the configuration is now."""
 
     def __init__(self, lasting: Callable[[], bool]) -> None:
         self._lasting = lasting
 
     def __call__(self, context: RunContext) -> ConversationKey:
-        sender = context.key.sender
-        if sender.startswith(RUN_SENDERS) and self._lasting():
-            sender = owner_of(context.asks_in.sender)
-        return ConversationKey(context.speaker, sender)
+        return find_memory_owner(context.speaker, context.key, context.asks_in, is_lasting=self._lasting())
 
 
 class MemorySave:

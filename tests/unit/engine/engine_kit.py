@@ -30,6 +30,7 @@ from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Brief, Briefing, Turn
 from moot.models.scripted import Rule, RuleCall, ScriptedModel
 from moot.store.mail import SqliteMail
+from moot.store.memories import SqliteMemories
 from moot.store.sqlite import SqliteStore, open_store
 from moot.store.steps import SqliteSteps
 from tests.unit.shelves import ADA, SetClock, asks_over
@@ -216,6 +217,7 @@ async def engine(
             steps=SqliteSteps(store),
             clock=clock,
             rng=Random(1),
+            memories=SqliteMemories(store),
         )
     )
     dependencies = RunsDependencies(

@@ -66,12 +66,14 @@ class Node:
         self.identity = Identity(bytes([seed or number]) * 32)
         self.accepts_unsigned = False
         self.max_outbox = 10_000
+        # By how many seconds its clock is wrong.
+        self.skew = 0.0
         self.outbox_days = 30.0
         self.events: list[Event] = []
         self._calls = 0
 
     async def start(self) -> "Node":
-        clock = VirtualClock()
+        clock = VirtualClock(self.skew)
         self.store = MemoryStore(self.database, self.choose_latency)
         self.storage = build_memory_storage(self.store)
         self.supervisor = Supervisor(clock)
@@ -138,7 +140,7 @@ class Node:
         """Have a conversation, and return its goal."""
         self._calls += 1
         key, run_id = ConversationKey(agent, sender), f"run-{self.name}-{self._calls}"
-        now = VirtualClock().now()
+        now = VirtualClock(self.skew).now()
         await self.storage.store.begin(request(run_id, "hi", key), now=now)
         await self.storage.store.end(key, run_id, DONE, [], now=now)
         self.bus.publish(EventSource(key=key, root=key), RunEnded(agent, DONE))

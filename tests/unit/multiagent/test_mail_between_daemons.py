@@ -1,12 +1,13 @@
 """Mail between daemons over the broker in memory: who is there, what arrives, and what happens when something fails."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from msgspec.structs import replace
 
 from moot.broker.memory import MemoryBroker, MemoryConnection
+from moot.domain.errors import Unavailable
 from moot.domain.events import MailDropped, MailEvicted
 from moot.domain.goal import make_goal_id
 from moot.domain.inbox_message import (
@@ -55,6 +56,30 @@ async def test_two_daemons_find_each_other_and_exchange_mail() -> None:
     await pass_time(0.1)
     assert laptop.list_peers("bob") == {}
     await laptop.stop()
+
+
+@pytest.mark.parametrize("skew", [3600.0, -3600.0])
+async def test_a_clock_that_is_an_hour_off_changes_nothing_but_the_time_of_a_message(skew: float) -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = Node(broker, "desk", 1, make_agent("ada")), Node(broker, "laptop", 2, make_agent("bob"))
+    desk.skew = skew
+    for node, name in ((desk, "ada"), (laptop, "bob")):
+        await node.start()
+        await node.talk(name)
+    await pass_time(15.0)
+    assert desk.list_peers("ada") == {"bob@laptop": True}
+    assert laptop.list_peers("bob") == {"ada@desk": True}
+    for body in ("one", "two"):
+        assert (await desk.send("ada", "bob", body)).delivered_to
+    await laptop.send("bob", "ada", "three")
+    await pass_time(5.0)
+    read = await laptop.unread("bob")
+    assert [mail.body for mail in read] == ["one", "two"]
+    assert abs(read[0].sent_at - VirtualClock(skew).now()) < 10
+    assert await desk.bodies("ada") == ["three"]
+    assert [await node.storage.outbox.count_waiting() for node in (desk, laptop)] == [0, 0]
+    for node in (desk, laptop):
+        await node.stop()
 
 
 async def test_a_goal_that_writes_before_it_was_announced_can_be_answered() -> None:
@@ -565,3 +590,22 @@ async def test_of_two_copies_of_a_home_only_the_one_that_started_first_receives(
     assert await copy.bodies("bob") == ["the last one"]
     for node in (desk, copy):
         await node.stop()
+
+
+async def test_a_goal_that_cannot_be_written_to_does_not_prevent_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = await Node(MemoryBroker(VirtualClock()), "desk", 1, make_agent("ada"), make_agent("bob")).start()
+    await desk.talk("ada")
+    goals = [await desk.talk("bob", sender) for sender in ("user", "tg:1", "tg:2")]
+    store = desk.storage.mail
+    send = store.send
+
+    async def refuse_one(mails: Sequence[Mail], *, now: float) -> list[Mail]:
+        if mails[0].goal_id == goals[1].id:
+            raise Unavailable("the disk is full", fix="Make room.")
+        return await send(mails, now=now)
+
+    monkeypatch.setattr(store, "send", refuse_one)
+    report = await desk.send("ada", "bob", "hello")
+    assert set(report.delivered_to) == {goals[0].id, goals[2].id}
+    assert report.unreachable_reasons == (f"delivery failed for goal {goals[1].id}: the disk is full",)
+    await desk.stop()

@@ -1,9 +1,12 @@
-"""Learnings and knowledge on disk: what is counted, how sure it is, and which versions stay."""
+"""Learnings and knowledge on disk: what is in the rows and in the indexes."""
 
-from moot.domain.learning import CallRecord, Knowledge, Lesson, failure
+from moot.domain.conversation import ConversationKey
+from moot.domain.knowledge import Knowledge, KnowledgeCategory
+from moot.domain.learning import CallRecord, Lesson, Overcome, failure
+from moot.store.knowledge import SqliteKnowledge
 from moot.store.learnings import SqliteLearnings
 from moot.store.sqlite import SqliteStore
-from tests.unit.shelves import stored, talk
+from tests.unit.shelves import ADA, stored, talk
 
 WEB = frozenset({"web"})
 
@@ -20,30 +23,42 @@ async def test_failures_alike_are_one_learning_that_grows_surer_when_overcome(st
     await talk(store)
     first = failure("fs_read", "file not found: /home/ann/a.txt")
     again = failure("fs_read", "file not found: /srv/b.txt", WEB)
-    await learnings.learn([Lesson(record=record(ok=False), failure=first)])
-    await learnings.learn([Lesson(record=record(ok=False, at=2.0), failure=again)])
-    await learnings.learn([Lesson(record=record(at=3.0), overcome=(first.pattern, "never seen"))])
+    await learnings.learn([Lesson(record=record(ok=False), root=ADA, failure=first)])
+    await learnings.learn([Lesson(record=record(ok=False, at=2.0), root=ADA, failure=again)])
+    overcome = (Overcome(pattern=first.pattern, fix="f"), Overcome(pattern="never seen"))
+    await learnings.learn([Lesson(record=record(at=3.0), root=ADA, overcome=overcome)])
     rows = await store.read(
         lambda db: db.execute(
-            "SELECT trigger, error_pattern, occurrences, round(confidence, 3), taint, category, updated_at"
+            "SELECT owner, trigger, error_pattern, occurrences, round(confidence, 3), taint, category, updated_at, fix"
             " FROM learnings"
         ).fetchall()
     )
-    assert rows == [("tool:fs_read", "file not found: <path>", 2, 0.55, "web", "not_found", 3.0)]
-    audit = await store.read(lambda db: db.execute("SELECT ok, seconds, at FROM tool_audit").fetchall())
-    assert audit == [(0, 0.5, 1.0), (0, 0.5, 2.0), (1, 0.5, 3.0)]
+    assert rows == [("user", "tool:fs_read", "file not found: <path>", 2, 0.55, "web", "tool_error", 3.0, "f")]
+    audit = await store.read(lambda db: db.execute("SELECT ok, seconds, at, owner FROM tool_audit").fetchall())
+    assert audit == [(0, 0.5, 1.0, "user"), (0, 0.5, 2.0, "user"), (1, 0.5, 3.0, "user")]
 
 
 @stored
-async def test_knowledge_gets_a_version_when_it_changes_and_old_ones_go(store: SqliteStore) -> None:
-    learnings = SqliteLearnings(store)
+async def test_only_what_search_may_find_is_indexed(store: SqliteStore) -> None:
+    knowledge = SqliteKnowledge(store)
+    await talk(store)
 
-    async def know(content: str, taint: frozenset[str] = frozenset()) -> None:
-        item = Knowledge(key="k", category="fact", content=content, tags=("a",), taint=taint, created_at=1.0)
-        await learnings.know([item], versions=2)
+    async def save(content: str, **fields: object) -> None:
+        item = Knowledge(
+            owner="user", key="k", category=KnowledgeCategory.FACT, content=content, tags=("a",), **fields  # type: ignore[arg-type]
+        )  # fmt: skip
+        await (knowledge.keep_results([item], versions=2) if item.agent else knowledge.save(item))
+
+    async def indexed() -> object:
+        rows = "SELECT version, content FROM knowledge JOIN knowledge_index_docsize ON id = number ORDER BY number"
+        return await store.read(lambda db: db.execute(rows).fetchall())
 
     for content in ("a", "a", "b"):
-        await know(content)
-    await know("b", WEB)
-    rows = await store.read(lambda db: db.execute("SELECT version, content, taint, tags FROM knowledge").fetchall())
-    assert rows == [(2, "b", "", '["a"]'), (3, "b", "web", '["a"]')]
+        await save(content)
+    await save("b", taint=WEB)
+    assert await indexed() == [(3, "b")]
+    await knowledge.forget("user", "k")
+    assert await indexed() == []
+    for content in ("x", "y", "z"):
+        await save(content, agent="ada", origin=ConversationKey("ada", "user"))
+    assert await indexed() == [(2, "y"), (3, "z")]

@@ -164,8 +164,12 @@ class ChatController:
         self._others.mark_shown(history)
         self.screen.show(*self._slash.past(history, past))
         await self.show_digest()
-        if self._cwd and (told := render_files(await asyncio.to_thread(read_project, self._cwd))):
-            self.screen.show(lines.dim(told))
+        self.screen.show(*await self._describe_project())
+
+    async def _describe_project(self) -> list[Line]:
+        """The line that names the instruction files of the working directory, if there are any."""
+        told = render_files(await asyncio.to_thread(read_project, self._cwd)) if self._cwd else ""
+        return [lines.dim(told)] if told else []
 
     async def show_digest(self, *, again: bool = False) -> None:
         """Show what happened while the person was away, if they were, and note that they are here."""
@@ -355,6 +359,11 @@ class ChatController:
     def folder(self) -> str:
         """The working directory of the runs, if it is on this machine."""
         return self._cwd
+
+    async def change_folder(self, path: str) -> list[Line]:
+        """Let runs work in another directory from the next message on; return what is to be known about it."""
+        self._cwd = path
+        return await self._describe_project()
 
     def _is_path(self, path: str) -> bool:
         """Whether the path names something below the working directory."""

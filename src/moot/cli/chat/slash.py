@@ -10,6 +10,7 @@ from moot.cli.chat import lines
 from moot.cli.chat.conversation_commands import COMMANDS as CONVERSATION_COMMANDS
 from moot.cli.chat.conversation_commands import ConversationCommands
 from moot.cli.chat.mode_switch import ModeSwitch
+from moot.cli.chat.project_command import ProjectCommand
 from moot.cli.chat.screen import Screen
 from moot.cli.markdown.styles import HANG, Line
 from moot.cli.program import hint
@@ -28,12 +29,13 @@ COMMANDS = {
     "recall": "search the archives: /recall WORDS",
     "compact": "compact the history into an archive now",
     "kill": "stop the current run (same as Esc)",
-    "cwd": "show the default directory of the conversation; /cwd DIR sets it (for clients that send none)",
+    "cwd": "show the working directory; /cwd DIR changes it from the next message on",
     "mode": "show what needs your approval; /mode plan, ask, work or free sets it",
     "auto-approve": "show what is approved without asking; none, reads, edits, commands or default sets it",
     "withdraw": "take back the newest message that waits for its turn",
     "title": "the conversation's title",
     "usage": "tokens and cost of this conversation",
+    "project": "show the AGENTS.md and CLAUDE.md of the project; /project approve approves them",
     "agents": "list the agents you can talk to or invite with @",
     "now": "show a message to the active run at its next step: /now TEXT",
     "later": "queue a message until the active run has ended: /later TEXT",
@@ -62,6 +64,8 @@ class ChatContext(Protocol):
     @property
     def mode(self) -> ModeSwitch: ...
     def stop_run(self) -> None: ...
+    def folder(self) -> str: ...
+    async def change_folder(self, path: str) -> list[Line]: ...
     async def withdraw(self) -> None: ...
     def say(self, text: str, *, steer: bool) -> None: ...
     def show_work(self, text: str) -> AbstractContextManager[None]: ...
@@ -78,6 +82,7 @@ class SlashCommands:
     def __init__(self, chat: ChatContext) -> None:
         self._chat = chat
         self._conversation = ConversationCommands(chat)
+        self._project_command = ProjectCommand(chat)
 
     async def run(self, typed: str) -> list[Line]:
         name, _, rest = typed[1:].partition(" ")
@@ -110,7 +115,8 @@ class SlashCommands:
         return shown + lines.render_history(recent, self._chat.agent, self._chat.screen.text_format)
 
     async def _help(self, _: str) -> list[Line]:
-        rows: list[Line] = [[(f"{HANG} bold", f"/{name:<9}"), ("", text)] for name, text in COMMANDS.items()]
+        width = max(map(len, COMMANDS)) + 1
+        rows: list[Line] = [[(f"{HANG} bold", f"/{name:<{width}}"), ("", text)] for name, text in COMMANDS.items()]
         return [*rows, *(lines.dim(key) for key in KEYS)]
 
     async def _history(self, _: str) -> list[Line]:
@@ -187,9 +193,15 @@ class SlashCommands:
 
     async def _cwd(self, directory: str) -> list[Line]:
         request = pb.WorkingDirectoryMsg(agent=self._chat.agent, sender=self._chat.sender)
+        here = self._chat.folder()
         if directory:
-            request.cwd = _absolute(directory)
+            request.cwd = _resolve_path(directory, here)
         place = (await self._chat.request(pb.ClientMessage(working_directory=request))).working_directory
+        if directory and here:
+            return [[("", sanitize.name(place.cwd))], *await self._chat.change_folder(place.cwd)]
+        if here:
+            return [[("", sanitize.name(here))]]
+        # The chat sends no directory, so that of the conversation is used.
         note = "  (the conversation's own folder)" if place.is_own else ""
         if place.is_missing:
             note = "  (does not exist; /cwd DIR sets another)"
@@ -210,6 +222,9 @@ class SlashCommands:
             raise BadRequest("there is nothing to send", fix=usage)
         self._chat.say(text, steer=steer)
         return []
+
+    async def _project(self, word: str) -> list[Line]:
+        return await self._project_command.run(word)
 
     async def _title(self, _: str) -> list[Line]:
         title = (await self._chat.history()).title
@@ -249,5 +264,5 @@ class SlashCommands:
         return []
 
 
-def _absolute(directory: str) -> str:
-    return os.path.abspath(os.path.expanduser(directory))
+def _resolve_path(directory: str, start: str) -> str:
+    return os.path.abspath(os.path.join(start, os.path.expanduser(directory)))

@@ -58,7 +58,7 @@ def new(name: str, description: str) -> None:
     output.emit(
         {"name": name, "path": str(path), "gone": embedded},
         render=lambda _: output.wrap_prose(
-            f"Made {sanitize.line(str(path))}. Edit it, then run `moot chat {name}`.", sys.stdout
+            f"Created {sanitize.line(str(path))}. Edit it, then run `moot chat {name}`.", sys.stdout
         ),
     )
     _note_hidden_agents(embedded)

@@ -165,7 +165,7 @@ def resume(job: str, agent: str, sender: str) -> None:
 @cron.command()
 @_job_argument
 @_with_filter
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output.json_option
 def remove(job: str, agent: str, sender: str, yes: bool) -> None:
     """Remove JOB and its history. A run that has begun continues."""

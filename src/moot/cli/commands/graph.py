@@ -105,7 +105,7 @@ def facts(node: str, target: str, predicate: str, at: str, everything: bool, sen
             ]
             for fact in found
         ]
-        headers = ["SUBJECT", "PREDICATE", "OBJECT", "SURE", "SINCE", "UNTIL"]
+        headers = ["SUBJECT", "PREDICATE", "OBJECT", "CONFIDENCE", "SINCE", "UNTIL"]
         return terminal.render_table(headers, rows) or "No facts."
 
     output.emit([graph_lines.fact_data(fact) for fact in found], render=render)

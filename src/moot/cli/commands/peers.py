@@ -1,6 +1,7 @@
 """`moot goals` and `moot peers`: who can be written to, and the messages between agents."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import aclosing
 from json import dumps
 from typing import Any
@@ -13,6 +14,7 @@ from moot.cli.connect import daemon_client, require_utf8, send_request
 from moot.cli.name_completion import complete_agents
 from moot.cli.options import sender_option
 from moot.cli.render import numbers, peer_data, plain_data, sanitize, terminal
+from moot.cli.stdin import read_stdin
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
 
@@ -98,24 +100,38 @@ def list_peers(agent: str) -> None:
 @click.option("--correlation-id", default="", metavar="UUID", help="An id that an answer repeats.")
 @output.json_option
 def send(agent: str, message: str, sender: str, goal_id: str, correlation_id: str) -> None:
-    """Send MESSAGE to all goals of AGENT. An agent reads it at its next step or turn."""
+    """Send MESSAGE to all goals of AGENT. An agent reads it at its next step or turn.
+
+    With - the message comes from stdin.
+    """
+    content = read_stdin() if message == "-" else require_utf8(message)
     request = pb.SendMailMsg(
-        agent=agent, content=require_utf8(message), sender=sender, goal_id=goal_id, correlation_id=correlation_id
+        agent=agent, content=content, sender=sender, goal_id=goal_id, correlation_id=correlation_id
     )
     report = send_request(pb.ClientMessage(send_mail=request)).mail_report
-    if not report.delivered_to:
+    if not report.delivered_to and not report.queued_for:
         raise NotFound(
             "the message was not sent: " + "; ".join(report.unreachable_reasons),
             fix="See `moot goals`. A conversation can be written to for a day after its last message.",
         )
 
     def render(_: Any) -> str:
-        count = len(report.delivered_to)
-        sent = f"Sent to {count} goal{'' if count == 1 else 's'} of {sanitize.name(agent)}."
-        return "\n".join([sent, *(f"Note: {sanitize.exact(reason)}." for reason in report.unreachable_reasons)])
+        to = sanitize.name(agent)
+        sent = [f"Sent to {_count_goals(report.delivered_to)} of {to}."] if report.delivered_to else []
+        if report.queued_for:
+            sent.append(f"Waits for {_count_goals(report.queued_for)} of {to}; `moot peers outbox` lists it.")
+        return "\n".join([*sent, *(f"Note: {sanitize.exact(reason)}." for reason in report.unreachable_reasons)])
 
-    data = {"delivered_to": list(report.delivered_to), "unreachable_reasons": list(report.unreachable_reasons)}
+    data = {
+        "delivered_to": list(report.delivered_to),
+        "unreachable_reasons": list(report.unreachable_reasons),
+        "queued_for": list(report.queued_for),
+    }
     output.emit(data, render=render)
+
+
+def _count_goals(goal_ids: Sequence[str]) -> str:
+    return f"{len(goal_ids)} goal{'' if len(goal_ids) == 1 else 's'}"
 
 
 @peers.command()

@@ -30,7 +30,7 @@ def project(context: click.Context, cwd: str) -> None:
     """Show which AGENTS.md and CLAUDE.md agents get here: list, approve, revoke, on, off.
 
     They are read from the folder up to the root of its git repository, nearest first. A file that you have not approved
-    is told as untrusted text: what agents do after that needs approval where it could leave this machine.
+    is untrusted text: after it, commands and calls that could leave this machine need your approval.
     """
     if context.invoked_subcommand is None:
         found = read_project(working_folder(cwd))
@@ -94,7 +94,7 @@ def on(agent: str, sender: str) -> None:
 def _switch(agent: str, sender: str, *, used: bool) -> None:
     message = pb.WorkingDirectoryMsg(agent=agent, sender=sender, instructions=used)
     place = send_request(pb.ClientMessage(working_directory=message)).working_directory
-    text = "are told" if place.instructions else "are not told"
+    text = "are used" if place.instructions else "are not used"
     output.emit(
         {"agent": agent, "instructions": place.instructions},
         render=lambda _: f"Project instructions {text} in this conversation, from the next message on.",
@@ -108,7 +108,7 @@ def _approvals() -> ProjectApprovals:
 def _render(found: Project) -> str:
     rows = [[file.path, f"{file.size} bytes{', cut' if file.is_cut else ''}", _state(file)] for file in found.files]
     if not rows:
-        return "No AGENTS.md or CLAUDE.md is told here."
+        return "No AGENTS.md or CLAUDE.md is used here."
     waiting = any(not file.is_approved for file in found.files)
     hint = ["", "Read and approve them with `moot project approve`."] if waiting else []
     return "\n".join([terminal.render_table(["FILE", "SIZE", "STATE"], rows), *hint])
@@ -121,7 +121,7 @@ def _render_text(file: ProjectFile) -> str:
 
 
 def _state(file: ProjectFile) -> str:
-    return "approved" if file.is_approved else "told as untrusted text"
+    return "approved" if file.is_approved else "not approved: untrusted text"
 
 
 def _join(names: list[str]) -> str:

@@ -39,7 +39,7 @@ def _list() -> None:
             [str(info.number), numbers.format_time(info.created_at), info.created_by, sanitize.exact_line(info.text)]
             for info in found
         ]
-        return terminal.render_table(["NUMBER", "MADE", "BY", "RULE"], rows) or "No rules."
+        return terminal.render_table(["NUMBER", "CREATED", "BY", "RULE"], rows) or "No rules."
 
     output.emit([plain_data.dump_rule(info) for info in found], render=render)
 

@@ -74,7 +74,7 @@ def list_secrets() -> None:
             ]
             for info in answer.secrets
         ]
-        headers = ["NAME", "OWNER", "MADE", "CHANGED", "USES", "USED", "SCOPE"]
+        headers = ["NAME", "OWNER", "CREATED", "CHANGED", "USES", "USED", "SCOPE"]
         return terminal.render_table(headers, rows) or "No secrets."
 
     data = {

@@ -134,8 +134,10 @@ def new(name: str, description: str, kind: str, source: Path | None) -> None:
 
     def render(_: Any) -> str:
         if not skill.is_described:
-            return f"Made {path}. Describe there what it does and when to use it; until then agents are not offered it."
-        return f"Made {path}. Edit it; agents can use {tool_name(skill.name)} from their next turn on."
+            return (
+                f"Created {path}. Describe there what it does and when to use it; until then agents are not offered it."
+            )
+        return f"Created {path}. Edit it; agents can use {tool_name(skill.name)} from their next turn on."
 
     output.emit({**_skill_data(skill), "path": path}, render=render)
 

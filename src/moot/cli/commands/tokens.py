@@ -58,13 +58,13 @@ def list_tokens() -> None:
                 info.name,
                 numbers.format_time(info.created_at),
                 numbers.format_time(info.last_used_at) or "never",
-                "revoked" if info.revoked_at else "good",
+                "revoked" if info.revoked_at else "active",
                 "yes" if info.may_approve else "",
                 " ".join(dict.fromkeys((info.sender, *info.senders))),
             ]
             for info in found
         ]
-        return terminal.render_table(["NAME", "MADE", "USED", "STATE", "APPROVES", "SENDERS"], rows) or "No tokens."
+        return terminal.render_table(["NAME", "CREATED", "USED", "STATE", "APPROVES", "SENDERS"], rows) or "No tokens."
 
     output.emit([plain_data.dump_token(info) for info in found], render=render)
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from moot.cli import output, prompts
+from moot.cli.command_group import CommandGroup
 from moot.cli.commands.ask import working_folder
 from moot.cli.connect import caller_search_path, send_request
 from moot.cli.exits import Exit
@@ -28,7 +29,7 @@ _run_argument = click.argument("run", shell_complete=complete_workflow_runs)
 _workflow_argument = click.argument("workflow", metavar="FILE|NAME", shell_complete=complete_workflows)
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @sender_option
 @output.json_option
 @click.pass_context
@@ -234,7 +235,7 @@ def check(workflow: str, sender: str) -> None:
 
 @workflow.command()
 @click.argument("name", shell_complete=complete_workflows)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @sender_option
 @output.json_option
 def remove(name: str, yes: bool, sender: str) -> None:

@@ -87,21 +87,21 @@ class Tour(StepOutput):
         text = "Tell a very long story about a lighthouse keeper, with many chapters."
         answer = await self._turn(connection, text, kill_after=_CHUNKS_BEFORE_KILL)
         killed = answer.outcome == "cancelled"
-        self._say(
-            "Killed. What you said is kept, the half answer is not." if killed else "It was done before the kill."
-        )
+        self._say("Stopped. Your message is kept, the incomplete answer is not." if killed else "It had already ended.")
         self._record("kill", answer)
 
     async def _compact(self, connection: Connection) -> None:
-        self._heading("You put the past into an archive.", "moot compact writer")
-        with output.progress("Summing up"):
+        self._heading("You compact the history into an archive.", "moot compact writer")
+        with output.progress("Compacting"):
             compacted = await connection.request(pb.ClientMessage(compact=pb.CompactMsg(agent="writer", sender=SENDER)))
         self._say(f"Archive {compacted.compact.number}: {sanitize.line(compacted.compact.title)}")
         self.steps.append({"step": "compact", "number": compacted.compact.number, "title": compacted.compact.title})
 
     async def _recall(self, connection: Connection) -> None:
         self._heading(
-            "You find it again, with who said what.", "moot recall writer sea; moot archives writer 1", answered=False
+            "You search the archives, and see who said what.",
+            "moot recall writer sea; moot archives writer 1",
+            answered=False,
         )
         message = pb.RecallMsg(agent="writer", sender=SENDER, query="sea", limit=3)
         found = (await connection.request(pb.ClientMessage(recall=message))).recalled.archives
@@ -186,7 +186,7 @@ class Tour(StepOutput):
         """Show what a person would be asked, and allow it in their place."""
         for line in approvals.render_approval(asked, width=(terminal.terminal_width() or PLAIN_COLUMNS) - _CALL_MARGIN):
             self._write("".join(f"{INDENT}{row}\n" for row in line.split("\n")))
-        self._say("You would be asked here; the demo says yes, once.")
+        self._say("You would be asked here; the demo allows it once.")
         decided = pb.DecideAskMsg(ask_id=asked.ask_id, attempt=asked.attempt, decision="once")
         connection.post(pb.ClientMessage(decide_ask=decided))
         self.steps.append({"step": "approval", "tool": asked.tool, "line": asked.line})

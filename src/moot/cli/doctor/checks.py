@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from moot import __version__
 from moot.cli.follow import tool_notices
+from moot.cli.render import numbers
 from moot.client import daemon_process
 from moot.daemon.paths import Paths
 from moot.domain.config import Config, default_config
@@ -85,7 +86,7 @@ def user() -> Iterator[Finding]:
 def disk(home: Paths) -> Iterator[Finding]:
     folder = next(folder for folder in (home.data, *home.data.parents) if folder.exists())
     free = shutil.disk_usage(folder).free
-    text = f"{free // 1_000_000} MB are free for {home.data}."
+    text = f"{numbers.format_size(free)} are free for {home.data}."
     if free < LITTLE_DISK:
         yield error("disk", text, "Free some disk space; Moot refuses messages it cannot store.")
     elif free < LOW_DISK:

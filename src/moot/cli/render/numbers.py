@@ -18,10 +18,12 @@ def format_count(number: int) -> str:
 
 
 def format_size(size: int) -> str:
-    """The size of a file: 950 B, 1.2 KB, 3.4 MB."""
+    """A size in bytes: 950 B, 1.2 KB, 3.4 MB, 77.2 GB."""
     if size < 1_000:
         return f"{size} B"
-    return f"{size / 1_000:.1f} KB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+    if size < 1_000_000_000:
+        return f"{size / 1_000:.1f} KB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+    return f"{size / 1_000_000_000:.1f} GB"
 
 
 def format_plural(number: int, noun: str) -> str:

@@ -42,7 +42,10 @@ RUN_LEDGER_KEYS = (
     Key("writeThrough", bool, "Both must be on.", "false"),
 )
 
-AGENT_MEMORY_KEYS = (Key("enabled", bool, "Let teammates remember from one run to the next.", "false"),)
+AGENT_MEMORY_KEYS = (
+    Key("enabled", bool, "Let every agent keep memories of its own, teammates from one run to the next.", "false"),
+    Key("inject", int, "The most memories an agent is shown with a message; 0 for none.", "8", check_between(0, 50)),
+)
 
 TRACE_KEYS = (
     Key("keep_days", float, "How long the record of an ended teammate is kept.", "30", check_above_zero),

@@ -199,6 +199,7 @@ STORE_KEYS = (
 )
 
 PEERS_KEYS = (
+    Key("directory", bool, "Whether agents can find and write to each other. Persons always can.", "true"),
     Key(
         "active_seconds",
         float,

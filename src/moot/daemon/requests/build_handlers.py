@@ -20,6 +20,7 @@ from moot.daemon.requests.daemon_info import DaemonFacts, DaemonInfoDependencies
 from moot.daemon.requests.graph import GraphRequests
 from moot.daemon.requests.handlers import Handlers
 from moot.daemon.requests.jobs import JobRequests
+from moot.daemon.requests.knowledge import KnowledgeRequests
 from moot.daemon.requests.mcp import McpRequests
 from moot.daemon.requests.modes import ModeRequests
 from moot.daemon.requests.peers import PeerRequests
@@ -125,6 +126,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
         undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.mask_secrets),
         stretches=_build_stretches(d),
         graph=GraphRequests(graph=d.storage.graph, clock=d.clock),
+        knowledge=KnowledgeRequests(knowledge=d.storage.knowledge, learnings=d.storage.learnings, clock=d.clock),
         agent_data=AgentDataRequests(
             tasks=d.storage.tasks, memories=d.storage.memories, requests=runtime.requests, clock=d.clock, rng=d.rng
         ),

@@ -10,6 +10,7 @@ from moot.daemon.requests.cron import CronRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
 from moot.daemon.requests.graph import GraphRequests
 from moot.daemon.requests.jobs import JobRequests
+from moot.daemon.requests.knowledge import KnowledgeRequests
 from moot.daemon.requests.mcp import McpRequests
 from moot.daemon.requests.modes import ModeRequests
 from moot.daemon.requests.peers import PeerRequests
@@ -56,6 +57,7 @@ class Handlers:
         cron: CronRequests,
         workflows: WorkflowRequests,
         graph: GraphRequests,
+        knowledge: KnowledgeRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
@@ -133,6 +135,8 @@ class Handlers:
             "read_graph": graph.read_graph,
             "change_graph": graph.change_graph,
             "import_graph": graph.import_graph,
+            "read_knowledge": knowledge.read_knowledge,
+            "change_knowledge": knowledge.change_knowledge,
             "list_goals": peers.list_goals,
             "list_peers": peers.list_peers,
             "send_mail": peers.send_mail,

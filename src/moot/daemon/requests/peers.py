@@ -110,7 +110,11 @@ class PeerRequests:
                 emit=partial(self._bus.publish, EventSource(key=root, root=root)),
             )
         )
-        sent = pb.MailReport(delivered_to=report.delivered_to, unreachable_reasons=report.unreachable_reasons)
+        sent = pb.MailReport(
+            delivered_to=report.delivered_to,
+            unreachable_reasons=report.unreachable_reasons,
+            queued_for=report.queued_for,
+        )
         reply.send(pb.ServerMessage(mail_report=sent))
 
     async def list_dead_mail(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -180,6 +184,8 @@ class PeerRequests:
             raise NotFound(f"no agent named {request.agent!r}", fix="List them with `moot agents`.")
         if request.agent:
             await self._mail.set_muted(request.agent, muted=request.muted, now=self._clock.now())
+            if not request.muted:
+                await self._sender.wake_all(request.agent)
         reply.send(pb.ServerMessage(agent_muted=pb.AgentMuted(agents=await self._mail.list_muted())))
 
     async def _list_goals(self, principal: Principal, agent: str) -> list[Goal]:

@@ -1,10 +1,9 @@
-"""Storage ports beside the Store: memories, tasks, notes, outputs, learnings, MCP decisions. Implemented in store/."""
+"""Storage ports beside the Store: memories, tasks, notes, outputs, MCP decisions. Implemented in store/."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.learning import Knowledge, Lesson
 from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory, MemoryKind
 from moot.domain.note import Note, NoteKind, NoteProgress
@@ -29,6 +28,10 @@ class Memories(Protocol):
         self, owner: ConversationKey, query: str, *, limit: int, kind: MemoryKind | None = None, now: float
     ) -> list[Memory]:
         """Return the memories that match the query, best first, and count one more use of each."""
+        ...
+
+    async def suggest(self, owner: ConversationKey, text: str, *, limit: int, now: float) -> list[Memory]:
+        """Return the memories that help with a message: preferences, and those that match it. Counts no use."""
         ...
 
     async def list_everywhere(
@@ -88,15 +91,6 @@ class Outputs(Protocol):
 
     async def expire(self, *, before: float) -> int:
         """Delete outputs made before then; return how many."""
-        ...
-
-
-class Learnings(Protocol):
-    """Where the hooks write after calls, in batches."""
-
-    async def learn(self, lessons: Sequence[Lesson]) -> None: ...
-    async def know(self, items: Sequence[Knowledge], *, versions: int) -> None:
-        """Add a new version if the content differs from the newest one; the newest `versions` of each key are kept."""
         ...
 
 

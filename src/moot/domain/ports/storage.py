@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from moot.domain.ports.agent_data import Learnings, McpDecisions, Memories, Notes, Outputs, Tasks
+from moot.domain.ports.agent_data import McpDecisions, Memories, Notes, Outputs, Tasks
 from moot.domain.ports.cron import CronStore
 from moot.domain.ports.graph import Graph
+from moot.domain.ports.knowledge import KnowledgeStore, Learnings
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.outbox import KnownDaemons, Outbox
 from moot.domain.ports.secrets import KeyStore, SecretStore
@@ -29,6 +30,7 @@ class Storage(Struct, frozen=True, kw_only=True):
     cron: CronStore
     notes: Notes
     outputs: Outputs
+    knowledge: KnowledgeStore
     learnings: Learnings
     mcp_decisions: McpDecisions
     secrets: SecretStore

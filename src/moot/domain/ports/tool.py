@@ -73,6 +73,9 @@ class ToolResult(Struct, frozen=True, kw_only=True):
 
     content: str
     is_error: bool = False
+    # How what was executed failed, in one line, if the result is not an error: a command that exits with another code
+    # than 0. Learnings are made of it.
+    failure: str = ""
     taint: frozenset[str] = frozenset()
     # The tool belongs to another agent; nothing was executed.
     is_refused: bool = False

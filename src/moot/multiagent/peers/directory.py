@@ -36,7 +36,10 @@ class PeerDirectory:
         agents: Callable[[], Sequence[Agent]],
         find: Callable[[str], Agent | None],
         remote: RemoteDirectory | None = None,
+        is_enabled: Callable[[], bool] = lambda: True,
     ) -> None:
+        # Whether agents can find and write to each other.
+        self.is_enabled = is_enabled
         self._agents = agents
         self._find = find
         self._remote = remote

@@ -1,12 +1,16 @@
-"""Letter: a message to be sent, and the report of where it went. Used by mail_sender.py and remote_sender.py."""
+"""Letter: a message to be sent, its checks, and the report of where it went.
+
+Used by tools.py, mail_sender.py and remote_sender.py.
+"""
 
 from collections.abc import Callable
 
 from msgspec import Struct
 
 from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest
 from moot.domain.events import EventBody
-from moot.domain.mail import Mail, make_mail_id, parse_uuid
+from moot.domain.mail import Mail, check_body, make_mail_id, parse_uuid
 
 
 class Letter(Struct, frozen=True, kw_only=True):
@@ -37,6 +41,22 @@ class DeliveryReport(Struct, frozen=True, kw_only=True):
     unreachable_reasons: tuple[str, ...] = ()
     # Goals of other daemons for which it waits in the outbox; the reasons name them as well.
     queued_for: tuple[str, ...] = ()
+
+
+def check_letter(letter: Letter) -> None:
+    """Raise BadRequest for a letter that cannot be sent, whoever it is for."""
+    check_address(letter.to, letter.from_agent)
+    check_body(letter.body)
+    if letter.correlation_id and parse_uuid(letter.correlation_id) is None:
+        raise BadRequest("`correlation_id` is not a UUID", fix="Leave it out, or send the one you are answering.")
+
+
+def check_address(to: str, from_agent: str) -> None:
+    """Raise BadRequest for an address that is empty or that of the sender."""
+    if not to:
+        raise BadRequest("`to` cannot be empty", fix="Name an agent; list_peers shows them.")
+    if to == from_agent:
+        raise BadRequest(f"cannot send to self (`{to}`)", fix="Name another agent; list_peers shows them.")
 
 
 def make_mail_of(letter: Letter, goal_id: str, to_agent: str, now: float) -> Mail:

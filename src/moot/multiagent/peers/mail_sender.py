@@ -16,7 +16,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, MootError, Unavailable
 from moot.domain.events import BridgeRefused, MailDelivered, MailEvicted, MailSent
 from moot.domain.goal import Goal, MailTarget
-from moot.domain.mail import Mail, check_body, make_mail_id, parse_uuid
+from moot.domain.mail import Mail, make_mail_id
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.store import Store
@@ -27,7 +27,7 @@ from moot.engine.mailboxes import Mailboxes
 from moot.engine.redact_text import redact_text
 from moot.multiagent.peers.bridge import check_bridge, read_bridge
 from moot.multiagent.peers.directory import PeerDirectory, explain_refusal, find_principal, make_source
-from moot.multiagent.peers.letter import DeliveryReport, Letter, join_reports, make_mail_of
+from moot.multiagent.peers.letter import DeliveryReport, Letter, check_letter, join_reports, make_mail_of
 from moot.multiagent.peers.remote_sender import RemoteGoal, RemoteSender
 from moot.multiagent.peers.wakes import Wakes
 
@@ -79,7 +79,7 @@ class MailSender:
             raise
 
     async def _send(self, letter: Letter) -> DeliveryReport:
-        _check(letter)
+        check_letter(letter)
         bridge = read_bridge(letter.body, letter.correlation_id)
         if bridge is not None:
             letter = await self._address(letter, bridge)
@@ -241,6 +241,13 @@ class MailSender:
             " evicted"
         )
 
+    async def wake_all(self, agent: str) -> None:
+        """Start the runs of an agent for which mail is waiting, as when it arrives."""
+        for key in await self._mail.count_unread():
+            if key.agent == agent:
+                self._mailboxes.add(key)
+                self._wakes.consider(key)
+
     async def resend_to_remote(self, mail_id: str) -> Mail:
         """Send a mail again that another daemon gave back."""
         if self._remote is None:
@@ -260,16 +267,6 @@ class MailSender:
         for each in evicted:
             self._announce_evicted(goal, each)
         return mail
-
-
-def _check(letter: Letter) -> None:
-    if not letter.to:
-        raise BadRequest("`to` cannot be empty", fix="Name an agent; list_peers shows them.")
-    if letter.to == letter.from_agent:
-        raise BadRequest(f"cannot send to self (`{letter.to}`)", fix="Name another agent; list_peers shows them.")
-    check_body(letter.body)
-    if letter.correlation_id and parse_uuid(letter.correlation_id) is None:
-        raise BadRequest("`correlation_id` is not a UUID", fix="Leave it out, or send the one you are answering.")
 
 
 def _check_count(letter: Letter, count: int) -> None:

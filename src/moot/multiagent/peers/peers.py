@@ -49,7 +49,9 @@ class Peers:
     def __init__(self, dependencies: PeerDependencies) -> None:
         self._d = d = dependencies
         remote = None if d.link is None else RemoteDirectory(d.link)
-        self.directory = PeerDirectory(agents=d.registry.active, find=d.find_agent, remote=remote)
+        self.directory = PeerDirectory(
+            agents=d.registry.active, find=d.find_agent, remote=remote, is_enabled=lambda: d.config().directory
+        )
         self._wakes = Wakes(
             mail=d.storage.mail,
             mailboxes=d.mailboxes,
@@ -139,6 +141,7 @@ class Peers:
             self._d.supervisor.start(f"evict mail of {source.key}", self._evict(source))
 
     async def _evict(self, source: EventSource) -> None:
+        self._d.mailboxes.forget(source.key)
         for mail in await self._d.storage.mail.evict(source.key, now=self._d.clock.now()):
             self._d.bus.publish(source, MailEvicted(mail))
         if self.others is not None:

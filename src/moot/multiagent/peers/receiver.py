@@ -201,6 +201,7 @@ class Receiver:
         found, _ = await d.mail.find_targets(ending) if ending else ({}, [])
         for goal in found.values():
             if goal.has_ended:
+                d.mailboxes.forget(goal.key)
                 for mail in await d.mail.evict(goal.key, now=d.clock.now()):
                     d.bus.publish(make_source(goal), MailEvicted(mail))
                 d.relay.wake()

@@ -74,6 +74,8 @@ class Relay:
         self._publishing: set[str] = set()
         # Goals whose next item was not accepted, for a short time.
         self._resting: set[str] = set()
+        # Why the broker did not accept the last item; empty if it did.
+        self._refusal = ""
         # Who is told that the broker has accepted an item.
         self._waiting: dict[str, Callable[[str], None]] = {}
 
@@ -103,6 +105,12 @@ class Relay:
             and self._loaded + len(items) <= _MOST_LOADED
             and all(item.number == number for number, item in enumerate(items, start=self._last_loaded + 1))
         )
+
+    def explain_delay(self) -> str:
+        """Return why an item is still in the outbox, for its sender."""
+        if not self._link.is_up:
+            return "the broker is unavailable; it is sent when it returns"
+        return f"{self._refusal or 'the broker has not accepted it yet'}; it is tried again"
 
     def expect(self, item_ids: Iterable[str], accept: Callable[[str], None]) -> None:
         """Call `accept` when the broker has accepted one of these items, until `forget_expected`."""
@@ -206,12 +214,14 @@ class Relay:
         goal_id = item.goal_id
         queue = self._queues.get(goal_id)
         if isinstance(result, BrokerUnavailable):
+            self._refusal = result.message
             logger.info("the broker did not accept mail for goal %s: %s", goal_id, result.message)
             if self._link.is_up:
                 self._resting.add(goal_id)
                 self._clock.call_later(_RETRY_SECONDS, lambda: self._end_rest(goal_id))
         # Otherwise they were dropped, because the broker has another stream.
         elif queue is not None:
+            self._refusal = ""
             queue.remove(item)
             self._loaded -= 1
             if not queue:

@@ -57,8 +57,8 @@ class _Sending:
         if len(self._accepted) == len(self.mails):
             self.end()
 
-    def end(self) -> None:
-        """Report what was accepted; the rest is sent later."""
+    def end(self, delay: str = "") -> None:
+        """Report what was accepted; the rest is sent later, because of `delay`."""
         if self.report.done():
             return
         accepted = [mail for mail in self.mails.values() if mail.id in self._accepted]
@@ -66,12 +66,7 @@ class _Sending:
         self._finish(
             DeliveryReport(
                 delivered_to=tuple([mail.goal_id for mail in accepted]),
-                unreachable_reasons=tuple(
-                    [
-                        f"queued for goal {mail.goal_id}: the broker is unavailable; it is sent when it returns"
-                        for mail in queued
-                    ]
-                ),
+                unreachable_reasons=tuple([f"queued for goal {mail.goal_id}: {delay}" for mail in queued]),
                 queued_for=tuple([mail.goal_id for mail in queued]),
             )
         )
@@ -200,7 +195,12 @@ class RemoteSender:
         self._relay.add(items)
         # Most have ended by then, and are not to be kept.
         left = [weakref.ref(sending) for sending in sendings]
-        self._clock.call_later(_PATIENCE_SECONDS, lambda: _end_patience(left))
+        self._clock.call_later(_PATIENCE_SECONDS, lambda: self._end_patience(left))
+
+    def _end_patience(self, sendings: Sequence[weakref.ref[_Sending]]) -> None:
+        for find in sendings:
+            if (sending := find()) is not None:
+                sending.end(self._relay.explain_delay())
 
     async def _add(self, mails: Sequence[Mail]) -> list[OutboxItem]:
         return await self._outbox.add(mails, most=self._max_outbox())
@@ -213,9 +213,3 @@ class RemoteSender:
         mail = await self._outbox.resend(mail_id, now=self._clock.now())
         self._relay.wake()
         return mail
-
-
-def _end_patience(sendings: Sequence[weakref.ref[_Sending]]) -> None:
-    for find in sendings:
-        if (sending := find()) is not None:
-            sending.end()

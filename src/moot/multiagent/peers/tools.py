@@ -12,13 +12,16 @@ from moot.domain.ports.mail import MailStore
 from moot.domain.ports.store import Store
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
-from moot.domain.text import defuse
+from moot.domain.text import clean, defuse
 from moot.multiagent.peers.directory import PeerDirectory
-from moot.multiagent.peers.letter import Letter
+from moot.multiagent.peers.letter import DeliveryReport, Letter, check_address, check_letter
 from moot.multiagent.peers.mail_sender import MailSender
 from moot.multiagent.peers.plans import PlanApprovals
 from moot.multiagent.peers.replies import Replies, show_mail
 
+_SEND = "send_to_peer"
+# What an agent is told where agents do not write to each other.
+_NO_DIRECTORY = "this agent has no PeerDirectory configured"
 _LONGEST_WAIT = 3600
 _DEFAULT_WAIT = 120
 
@@ -32,7 +35,7 @@ def build_tools(
     replies: Replies,
     plans: PlanApprovals,
 ) -> list[Tool]:
-    return [ListPeers(directory, sender), SendToPeer(sender, mail, store, plans), WaitForPeer(replies)]
+    return [ListPeers(directory, sender), SendToPeer(directory, sender, mail, store, plans), WaitForPeer(replies)]
 
 
 class ListPeers:
@@ -53,6 +56,8 @@ class ListPeers:
         return "list the other agents"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        if not self._directory.is_enabled():
+            return ToolResult(content=msgspec.json.encode({"peers": [], "note": _NO_DIRECTORY}).decode())
         # Agents of other daemons are there for the owner alone.
         is_owner = await self._sender.is_of_owner(context.asks_in)
         list_peers = self._directory.list_peers if is_owner else self._directory.list_local_peers
@@ -62,9 +67,10 @@ class ListPeers:
 
 class SendToPeer:
     spec = ToolSpec(
-        name="send_to_peer",
+        name=_SEND,
         safety=Safety.MODERATE,
         in_order=True,
+        checks_arguments=True,
         group="peers",
         repeatable=True,
         description=(
@@ -95,7 +101,10 @@ class SendToPeer:
         fine=frozenset({"correlation_id", "goal_id"}),
     )
 
-    def __init__(self, sender: MailSender, mail: MailStore, store: Store, plans: PlanApprovals) -> None:
+    def __init__(
+        self, directory: PeerDirectory, sender: MailSender, mail: MailStore, store: Store, plans: PlanApprovals
+    ) -> None:
+        self._directory = directory
         self._plans = plans
         self._sender = sender
         self._mail = mail
@@ -105,24 +114,11 @@ class SendToPeer:
         return f"to {arguments.get('to') or '?'}: {str(arguments.get('message', ''))[:200]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        goal = await self._mail.find_goal_of(context.key)
-        thread, hops = await self._trace_cause(context.root_id or context.run_id)
-        report = await self._sender.send(
-            Letter(
-                origin=(context.run_id, context.call_id),
-                from_agent=context.speaker,
-                from_goal=goal.id if goal is not None else "",
-                root=context.asks_in,
-                to=str(arguments["to"]).strip(),
-                body=str(arguments["message"]),
-                goal_id=str(arguments.get("goal_id") or ""),
-                correlation_id=str(arguments.get("correlation_id") or ""),
-                thread=thread,
-                hops=hops,
-                taint=context.taint,
-                emit=context.emit,
-            )
-        )
+        try:
+            _check_arguments(arguments, context.speaker)
+            report = await self._send(arguments, context)
+        except BadRequest as error:
+            raise BadRequest(f"{_SEND}: {error.message}", fix=error.fix) from error
         # What waits in the outbox is as good as sent: it is not forgotten, whatever happens.
         is_sent = bool(report.delivered_to or report.queued_for)
         to = str(arguments["to"]).strip()
@@ -137,6 +133,31 @@ class SendToPeer:
         }
         return ToolResult(content=msgspec.json.encode(content).decode(), is_error=not is_sent)
 
+    async def _send(self, arguments: dict[str, Any], context: RunContext) -> DeliveryReport:
+        letter = await self._write_letter(arguments, context)
+        if not self._directory.is_enabled():
+            check_letter(letter)
+            return DeliveryReport(unreachable_reasons=(_NO_DIRECTORY,))
+        return await self._sender.send(letter)
+
+    async def _write_letter(self, arguments: dict[str, Any], context: RunContext) -> Letter:
+        goal = await self._mail.find_goal_of(context.key)
+        thread, hops = await self._trace_cause(context.root_id or context.run_id)
+        return Letter(
+            origin=(context.run_id, context.call_id),
+            from_agent=context.speaker,
+            from_goal=goal.id if goal is not None else "",
+            root=context.asks_in,
+            to=arguments["to"].strip(),
+            body=arguments["message"],
+            goal_id=arguments.get("goal_id") or "",
+            correlation_id=arguments.get("correlation_id") or "",
+            thread=thread,
+            hops=hops,
+            taint=context.taint,
+            emit=context.emit,
+        )
+
     async def _trace_cause(self, run_id: str) -> tuple[str, int]:
         """Return the thread of a run and how many mails in a row led to it; a run of a person begins a thread."""
         run = await self._store.get_run(run_id)
@@ -144,6 +165,23 @@ class SendToPeer:
             return run_id, 0
         causes = await self._mail.list_shown_by(run_id)
         return causes[0].thread, max(mail.hops for mail in causes) + 1
+
+
+def _check_arguments(arguments: dict[str, Any], speaker: str) -> None:
+    """Raise BadRequest for arguments that are missing or no text. What is in them is checked when it is sent."""
+    to, message = arguments.get("to"), arguments.get("message")
+    if not isinstance(to, str):
+        raise BadRequest("`to` is required", fix="Name an agent; list_peers shows them.")
+    if not isinstance(message, str):
+        # Who it is for is checked before what it says.
+        check_address(to.strip(), speaker)
+        raise BadRequest("`message` is required", fix="Write what the peer should know.")
+    known = SendToPeer.spec.parameters["properties"]
+    for name, value in arguments.items():
+        if name not in known:
+            raise BadRequest(f"there is no parameter {clean(name[:64])!r}", fix=f"It has {', '.join(known)}.")
+        if not isinstance(value, str):
+            raise BadRequest(f"`{name}` must be a string", fix="Nothing was sent.")
 
 
 class WaitForPeer:

@@ -116,8 +116,8 @@ class Briefs:
         """Return what was denied to the runs it has started, and to those whose results its message contains."""
         request = turn.request
         children = self._live.list_ended_children(request.id)
-        if turn.is_resumed:
-            # Some may have ended before the restart.
+        if turn.is_resumed or self._live.children(request.id):
+            # Some may have ended before the restart, or have an end on disk that is not known here yet.
             tree = await self._store.list_runs_of_root(request.root_id or request.id)
             children = [run for run in tree if run.parent_id == request.id]
         ends = [(run.agent, run.end.outcome) for run in (*reports, *children) if run.end is not None]

@@ -99,6 +99,8 @@ class SendMessageToWorker:
             "prior_status": "completed" if is_completed else "terminated",
             "messages_count": continued.messages_count,
             "message_bytes": size,
+            # It works on, and its end is told later.
+            "pipeline_pending": True,
         }
 
         def render(_seen: Sequence[RunView]) -> str:

@@ -1,4 +1,4 @@
-"""Memories, tasks, notes, outputs, learnings and MCP decisions in memory. Built by storage.py."""
+"""Memories, tasks, notes, outputs and MCP decisions in memory. Built by storage.py."""
 
 from collections.abc import Sequence
 
@@ -6,15 +6,6 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.learning import (
-    FIRST_CONFIDENCE,
-    CallRecord,
-    Failure,
-    Knowledge,
-    Lesson,
-    confidence_after_success,
-    trigger,
-)
 from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory, MemoryKind, usefulness
 from moot.domain.note import Note, NoteKind, NoteProgress
@@ -25,14 +16,12 @@ from moot.store.memory import nodes
 from moot.store.memory.database import (
     ConversationRow,
     Database,
-    KnowledgeRow,
-    LearningRow,
     NoteRow,
     OutputRow,
     OwnedRow,
     TaskRow,
 )
-from moot.store.memory.search import recall_memories
+from moot.store.memory.search import recall_memories, suggest_memories
 from moot.store.memory.transactions import Transactions
 
 # Of one conversation and kind; the oldest go first.
@@ -58,6 +47,9 @@ class MemoryMemories(_Shelf):
         if found:
             await self._transactions.write(lambda db: _count_use(db, found, now))
         return [row.memory for row in found]
+
+    async def suggest(self, owner: ConversationKey, text: str, *, limit: int, now: float) -> list[Memory]:
+        return await self._transactions.read(lambda db: suggest_memories(db, owner, text, limit, now))
 
     async def list_everywhere(
         self, *, agent: str = "", sender: str = "", after: MemoryPlace | None = None, limit: int
@@ -289,57 +281,7 @@ def _expire_outputs(db: Database, before: float) -> int:
     return sum(db.outputs.remove(ref) for ref in old)
 
 
-# ---- learnings and MCP decisions -------------------------------------------------------------------------
-
-
-class MemoryLearnings(_Shelf):
-    async def learn(self, lessons: Sequence[Lesson]) -> None:
-        await self._transactions.write(lambda db: _learn(db, lessons))
-
-    async def know(self, items: Sequence[Knowledge], *, versions: int) -> None:
-        await self._transactions.write(lambda db: _know(db, items, versions))
-
-
-def _learn(db: Database, lessons: Sequence[Lesson]) -> None:
-    for lesson in lessons:
-        record = lesson.record
-        # Hooks write late, and the conversation may have been deleted meanwhile.
-        if db.conversation(ConversationKey(record.agent, record.sender)) is None:
-            continue
-        if lesson.failure is not None:
-            _learn_failure(db, lesson.failure, record)
-        for pattern in lesson.overcome:
-            key = (trigger(record.tool), pattern)
-            if (row := db.learnings.get(key)) is not None:
-                db.learnings.put(key, replace(row, confidence=confidence_after_success(row.confidence)))
-
-
-def _learn_failure(db: Database, failure: Failure, record: CallRecord) -> None:
-    key = (trigger(failure.tool), failure.pattern)
-    row = db.learnings.get(key) or LearningRow(
-        trigger=key[0],
-        pattern=failure.pattern,
-        owner=ConversationKey(record.agent, record.sender),
-        confidence=FIRST_CONFIDENCE,
-        occurrences=0,
-        taint=frozenset(),
-    )
-    db.learnings.put(key, replace(row, occurrences=row.occurrences + 1, taint=row.taint | failure.taint))
-
-
-def _know(db: Database, items: Sequence[Knowledge], versions: int) -> None:
-    for item in items:
-        if item.owner is not None and db.conversation(item.owner) is None:
-            continue
-        known = sorted(db.knowledge.find("key", item.key), key=lambda row: row.version)
-        # The same text from an untrusted source is a separate entry.
-        if known and (known[-1].item.content, known[-1].item.taint) == (item.content, item.taint):
-            continue
-        version = (known[-1].version if known else 0) + 1
-        db.knowledge.put((item.key, version), KnowledgeRow(version=version, item=item))
-        for row in known:
-            if row.version <= version - versions:
-                db.knowledge.remove((item.key, row.version))
+# ---- MCP decisions ---------------------------------------------------------------------------------------
 
 
 class MemoryMcpDecisions(_Shelf):

@@ -15,7 +15,8 @@ from moot.domain.conversation import Archive, Conversation, ConversationKey, Sto
 from moot.domain.cron_job import CronJob, Firing
 from moot.domain.digest import Visit
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.learning import Knowledge
+from moot.domain.knowledge import Knowledge
+from moot.domain.learning import CallRecord, Learning
 from moot.domain.mail import Mail
 from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory
@@ -172,20 +173,21 @@ class OutputRow(Struct, frozen=True, kw_only=True):
     output: Output
 
 
-class LearningRow(Struct, frozen=True, kw_only=True):
-    """How a tool fails, by topic. Only the owner and the counts are read."""
-
-    trigger: str
-    pattern: str
-    owner: ConversationKey
-    confidence: float
-    occurrences: int
-    taint: frozenset[str]
-
-
 class KnowledgeRow(Struct, frozen=True, kw_only=True):
-    version: int
+    number: int
     item: Knowledge
+    # Whether search finds it.
+    is_current: bool = True
+
+
+class LearningRow(Struct, frozen=True, kw_only=True):
+    number: int
+    learning: Learning
+
+
+class AuditRow(Struct, frozen=True, kw_only=True):
+    owner: str
+    record: CallRecord
 
 
 class TokenRow(Struct, frozen=True, kw_only=True):
@@ -269,8 +271,20 @@ class Database:
         )
         self.notes: Table[int, NoteRow] = Table(journal, conversation=lambda row: row.conversation)
         self.outputs: Table[str, OutputRow] = Table(journal, conversation=lambda row: row.conversation)
-        self.learnings: Table[tuple[str, str], LearningRow] = Table(journal, owner=lambda row: row.owner)
-        self.knowledge: Table[tuple[str, int], KnowledgeRow] = Table(journal, key=lambda row: row.item.key)
+        self.tool_audit: Table[int, AuditRow] = Table(
+            journal, owner=lambda row: row.owner, run=lambda row: row.record.run_id
+        )
+        # By owner, trigger and pattern.
+        self.learnings: Table[tuple[str, str, str], LearningRow] = Table(
+            journal, owner=lambda row: row.learning.owner, origin=lambda row: row.learning.origin
+        )
+        # By owner, key and version.
+        self.knowledge: Table[tuple[str, str, int], KnowledgeRow] = Table(
+            journal,
+            owner=lambda row: row.item.owner,
+            key=lambda row: (row.item.owner, row.item.key),
+            origin=lambda row: row.item.origin,
+        )
         self.graph_terms: Table[int, GraphTermRow] = Table(journal, owner=lambda row: row.owner)
         self.graph_entities: Table[int, GraphEntityRow] = Table(
             journal,

@@ -9,7 +9,6 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.deletion import DeletionCounts
 from moot.domain.goal import make_goal_id
 from moot.domain.inbox_message import NoticeState
-from moot.domain.learning import result_key
 from moot.domain.run import Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.senders import CHILD_SENDER
 from moot.domain.step_record import Part
@@ -17,7 +16,7 @@ from moot.domain.trace import is_failure
 from moot.domain.usage import Usage, UsageRow
 from moot.store.memory import found_runs, nodes, notices, workflows
 from moot.store.memory.cron_jobs import remove_job
-from moot.store.memory.database import Database, KnowledgeRow, PastRunRow, RunRow
+from moot.store.memory.database import Database, PastRunRow, RunRow
 from moot.store.memory.mail import list_unread
 from moot.store.memory.transactions import Transactions
 
@@ -58,18 +57,10 @@ def _count(db: Database, key: ConversationKey) -> DeletionCounts:
         schedules=db.cron_jobs.count("owner", key),
         notes=db.notes.count("conversation", row.id),
         outputs=db.outputs.count("conversation", row.id),
-        lessons=db.learnings.count("owner", key) + len(_list_knowledge(db, key)),
+        lessons=db.learnings.count("origin", key) + db.knowledge.count("origin", key),
         rules=len(_rules(db, key)),
         mail=db.mail.count("conversation", row.id),
     )
-
-
-def _list_knowledge(db: Database, key: ConversationKey) -> list[KnowledgeRow]:
-    """Return knowledge from this conversation's results: keys start with its owner and the tool, which has no colon."""
-    start = result_key(key.agent, key.sender, "")
-    return [
-        row for row in db.knowledge if row.item.key.startswith(start) and ":" not in row.item.key.removeprefix(start)
-    ]
 
 
 def _rules(db: Database, key: ConversationKey) -> list[int]:
@@ -105,12 +96,12 @@ def _remove(db: Database, key: ConversationKey) -> None:
 
 
 def _remove_of_pair(db: Database, key: ConversationKey) -> None:
-    for owned in (db.memories, db.tasks, db.learnings):
+    for owned in (db.memories, db.tasks):
         owned.remove_all("owner", key)
+    for learned in (db.learnings, db.knowledge):
+        learned.remove_all("origin", key)
     for job in db.cron_jobs.find("owner", key):
         remove_job(db, job.id)
-    for known in _list_knowledge(db, key):
-        db.knowledge.remove((known.item.key, known.version))
     for number in _rules(db, key):
         db.rules.remove(number)
 
@@ -130,7 +121,7 @@ def _remove_mail(db: Database, conversation: int) -> None:
 
 def _remove_run(db: Database, run: RunRow) -> None:
     # The asks of a teammate are in the conversation of its root.
-    for table in (db.asks, db.past_attempts, db.trace_notes, db.steps):
+    for table in (db.asks, db.past_attempts, db.trace_notes, db.steps, db.tool_audit):
         table.remove_all("run", run.id)
     db.past_runs.remove_all("parent", run.id)
     db.cron_firings.remove_all("run", run.id)
@@ -169,7 +160,11 @@ class MemoryRetention:
             return at < (failed if row.end is not None and is_failure(row.end.outcome) else fine)
 
         return await self._transactions.write(
-            lambda db: _expire(db, is_old, config.most, batch) + workflows.expire(db, config, now, batch)
+            lambda db: (
+                _expire(db, is_old, config.most, batch)
+                + workflows.expire(db, config, now, batch)
+                + _expire_audit(db, max(failed, fine), batch)
+            )
         )
 
 
@@ -184,6 +179,13 @@ def _expire(db: Database, is_old: IsOld, most: int, batch: int) -> int:
     if expired:
         sweep_parts(db)
     return len(expired) + _expire_notes(db, is_old, most, batch)
+
+
+def _expire_audit(db: Database, before: float, batch: int) -> int:
+    old = sorted((row.record.at, number) for number, row in db.tool_audit.pairs() if row.record.at < before)
+    for _, number in old[:batch]:
+        db.tool_audit.remove(number)
+    return len(old[:batch])
 
 
 def _list_expired(db: Database, is_old: IsOld, most: int, batch: int) -> list[RunRow]:

@@ -1,4 +1,4 @@
-"""Search in memory: archives of a conversation and memories of an owner, by words and by trigrams. Used by store.py.
+"""Search in memory: archives of a conversation and texts of an owner, by words and by trigrams. Used by store.py.
 
 Words are compared by a simple stem instead of SQLite's tokenizer: ordinary queries find the same rows, scores may
 differ.
@@ -7,14 +7,14 @@ differ.
 import heapq
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from moot.domain.conversation import Archive, ConversationKey, Passage, Recollection
-from moot.domain.memory import Memory, MemoryKind, usefulness
+from moot.domain.memory import Memory, MemoryKind, choose_helpful, usefulness
 from moot.store import passages, ranking
 from moot.store.memory.database import ConversationRow, Database, OwnedRow
 from moot.store.passages import Token
-from moot.store.ranking import FoundArchives, Hit, Scores, fragments, terms
+from moot.store.ranking import FoundArchives, Hit, Scores, fragments, terms, topics
 
 _WORD = re.compile(r"[^\W_]+")
 _ENDINGS = ("ations", "ation", "ments", "ment", "ings", "ing", "ied", "ies", "ed", "es", "ly", "s", "e")
@@ -134,20 +134,52 @@ def recall_memories(
     db: Database, owner: ConversationKey, query: str, kind: MemoryKind | None, limit: int, now: float
 ) -> list[OwnedRow]:
     """Return the memories that match the query, best first."""
-    everything = db.memories.find("owner", owner)
-    wanted = {row.number: row for row in everything if kind in (None, row.memory.kind)}
-    words, parts = terms(query), fragments(query)
-    hits = [_hit(row.number, _text(row.memory), _phrases(words)) for row in everything]
-    scores = {number: score for number, score in _bm25(hits, len(words), len(everything)) if number in wanted}
-    if not scores:
-        # No match by words: search by trigrams, for scripts without spaces and parts of words.
-        shares = {number: _share(_text(row.memory), parts) for number, row in wanted.items()}
-        scores = {number: share for number, share in shares.items() if share}
+    wanted, scores = _match_memories(db, owner, kind, terms(query), fragments(query))
     ranked = sorted(
         ((score * usefulness(wanted[number].memory, now), number) for number, score in scores.items()), reverse=True
     )
     return [wanted[number] for _, number in ranked[:limit]]
 
 
+def suggest_memories(db: Database, owner: ConversationKey, text: str, limit: int, now: float) -> list[Memory]:
+    """Return the memories that help with a message."""
+    parts = fragments(text) if ranking.is_unspaced(text) else []
+    wanted, scores = _match_memories(db, owner, None, topics(text), parts)
+    matches = [(score, wanted[number].memory) for number, score in scores.items()]
+    preferences = [row.memory for row in wanted.values() if row.memory.kind is MemoryKind.PREFERENCE]
+    return choose_helpful(matches, preferences, limit=limit, now=now)
+
+
+def _match_memories(
+    db: Database, owner: ConversationKey, kind: MemoryKind | None, words: Sequence[str], parts: Sequence[str]
+) -> tuple[dict[int, OwnedRow], dict[int, float]]:
+    """Return the memories of a kind, and the scores of those that have some of the words."""
+    everything = db.memories.find("owner", owner)
+    wanted = {row.number: row for row in everything if kind in (None, row.memory.kind)}
+    hits = [_hit(row.number, _text(row.memory), _phrases(words)) for row in everything]
+    scores = {number: score for number, score in _bm25(hits, len(words), len(everything)) if number in wanted}
+    if not scores:
+        # No match by words: search by trigrams, for scripts without spaces and parts of words.
+        shares = {number: _share(_text(row.memory), parts) for number, row in wanted.items()}
+        scores = {number: share for number, share in shares.items() if share}
+    return wanted, scores
+
+
 def _text(memory: Memory) -> str:
     return f"{memory.key} {memory.content} {' '.join(memory.tags)}"
+
+
+# ---- texts of an owner ----------------------------------------------------------------------------
+
+
+def score_texts(texts: Mapping[int, str], query: str, wanted: Container[int]) -> dict[int, float]:
+    """Return the scores of the wanted texts that match; the others count for the ranking only."""
+    words, parts = terms(query), fragments(query)
+    scores: dict[int, float] = {}
+    if not ranking.is_unspaced(query):
+        hits = [_hit(number, text, _phrases(words)) for number, text in texts.items()]
+        scores = {number: score for number, score in _bm25(hits, len(words), len(texts)) if number in wanted}
+    if not scores:
+        shares = {number: _share(text, parts) for number, text in texts.items() if number in wanted}
+        scores = {number: share for number, share in shares.items() if share}
+    return scores

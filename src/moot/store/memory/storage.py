@@ -2,7 +2,6 @@
 
 from moot.domain.ports.storage import Storage
 from moot.store.memory.agent_data import (
-    MemoryLearnings,
     MemoryMcpDecisions,
     MemoryMemories,
     MemoryNotes,
@@ -13,6 +12,7 @@ from moot.store.memory.asks import MemoryAsks, MemoryRules
 from moot.store.memory.cron_jobs import MemoryCron
 from moot.store.memory.database import Database
 from moot.store.memory.graph import MemoryGraph
+from moot.store.memory.knowledge import MemoryKnowledge, MemoryLearnings
 from moot.store.memory.mail import MemoryMail
 from moot.store.memory.outbox import MemoryKnownDaemons, MemoryOutbox
 from moot.store.memory.retention import MemoryRetention
@@ -48,6 +48,7 @@ def build_memory_storage(store: MemoryStore) -> Storage:
         cron=MemoryCron(transactions),
         notes=MemoryNotes(transactions),
         outputs=MemoryOutputs(transactions),
+        knowledge=MemoryKnowledge(transactions),
         learnings=MemoryLearnings(transactions),
         mcp_decisions=MemoryMcpDecisions(transactions),
         secrets=MemorySecrets(transactions),

@@ -632,3 +632,62 @@ CREATE TABLE cron_firings (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX cron_firings_by_run ON cron_firings (run_id) WHERE run_id <> '';
 CREATE INDEX cron_firings_by_time ON cron_firings (fired_at);
+
+-- Knowledge and learnings belong to an owner, which is a sender. Those of 0.1.0, which nothing read, had none and are
+-- dropped.
+DROP TABLE knowledge;
+-- Each version of a key. Search finds those that are `current`: the newest of what was saved, and all results of tools.
+-- `agent` is the only one that finds a result; `origin_…` is the conversation that it is deleted with.
+CREATE TABLE knowledge (
+    number        INTEGER PRIMARY KEY AUTOINCREMENT,
+    owner         TEXT    NOT NULL,
+    key           TEXT    NOT NULL,
+    version       INTEGER NOT NULL,
+    category      TEXT    NOT NULL,
+    content       TEXT    NOT NULL,
+    tags          TEXT    NOT NULL,
+    source        TEXT    NOT NULL,
+    source_class  TEXT    NOT NULL,
+    asset_label   TEXT    NOT NULL,
+    taint         TEXT    NOT NULL,
+    created_at    REAL    NOT NULL,
+    agent         TEXT    NOT NULL,
+    current       INTEGER NOT NULL,
+    origin_agent  TEXT    NOT NULL,
+    origin_sender TEXT    NOT NULL,
+    UNIQUE (owner, key, version)
+) STRICT;
+CREATE INDEX knowledge_of_origin ON knowledge (origin_agent, origin_sender) WHERE origin_agent <> '';
+CREATE INDEX knowledge_current ON knowledge (owner, agent) WHERE current;
+-- `owner` is one word for the owner, and for the agent of a result: a search is over one reader's rows from the start.
+CREATE VIRTUAL TABLE knowledge_index USING fts5 (
+    owner, key, content, tags, content = '', contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 2'
+);
+DROP TABLE learnings;
+CREATE TABLE learnings (
+    number        INTEGER PRIMARY KEY AUTOINCREMENT,
+    id            TEXT    NOT NULL UNIQUE,
+    owner         TEXT    NOT NULL,
+    trigger       TEXT    NOT NULL,
+    error_pattern TEXT    NOT NULL,
+    diagnosis     TEXT    NOT NULL,
+    fix           TEXT    NOT NULL,
+    category      TEXT    NOT NULL,
+    confidence    REAL    NOT NULL,
+    occurrences   INTEGER NOT NULL,
+    taint         TEXT    NOT NULL,
+    created_at    REAL    NOT NULL,
+    updated_at    REAL    NOT NULL,
+    origin_agent  TEXT    NOT NULL,
+    origin_sender TEXT    NOT NULL,
+    UNIQUE (owner, trigger, error_pattern)
+) STRICT;
+CREATE INDEX learnings_of_owner ON learnings (owner, id);
+CREATE INDEX learnings_of_origin ON learnings (origin_agent, origin_sender) WHERE origin_agent <> '';
+CREATE VIRTUAL TABLE learning_index USING fts5 (
+    owner, key, content, tags, content = '', contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 2'
+);
+-- The sender that the call was made for.
+ALTER TABLE tool_audit ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+CREATE INDEX tool_audit_of_owner ON tool_audit (owner, tool);
+CREATE INDEX tool_audit_by_time ON tool_audit (at);

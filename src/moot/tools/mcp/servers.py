@@ -122,7 +122,13 @@ class McpServers:
     async def close(self) -> None:
         """Close all servers for good, and wait also for those that were removed shortly before."""
         self._is_closed = True
-        await _close([*self._servers.values(), *self._closing])
+        closing = self._needs.start("close mcp servers", _close([*self._servers.values(), *self._closing]))
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            # Its processes would be left behind; waiting for their ends is bounded.
+            await closing
+            raise
 
     def _find_server(self, name: str) -> McpServer:
         server = self._servers.get(name)

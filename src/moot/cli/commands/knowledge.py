@@ -1,0 +1,177 @@
+"""`moot knowledge`: what is stored as knowledge: list, search, show, history, save, forget."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from moot.cli import output, prompts
+from moot.cli.connect import require_utf8, run_connected, send_request
+from moot.cli.options import sender_option
+from moot.cli.render import numbers, sanitize, terminal
+from moot.cli.render.numbers import format_plural
+from moot.client.connection import Connection
+from moot.domain.knowledge import KnowledgeCategory, SourceClass
+from moot.wire import moot_pb2 as pb
+
+_CATEGORIES = [category.value for category in KnowledgeCategory]
+_category_option = click.option("--category", type=click.Choice(_CATEGORIES), help="Only this category.")
+
+
+@click.group(invoke_without_command=True)
+@_category_option
+@sender_option
+@output.json_option
+@click.pass_context
+def knowledge(context: click.Context, category: str | None, sender: str) -> None:
+    """List what is stored as knowledge: by you, by your agents, and results of their tools."""
+    if context.invoked_subcommand is None:
+        _print_list(fetch(pb.ReadKnowledgeMsg(view="entries", category=category, sender=sender)).entries)
+
+
+@knowledge.command("list")
+@_category_option
+@sender_option
+@output.json_option
+def list_entries(category: str | None, sender: str) -> None:
+    """List what is stored as knowledge."""
+    _print_list(fetch(pb.ReadKnowledgeMsg(view="entries", category=category, sender=sender)).entries)
+
+
+@knowledge.command()
+@click.argument("words")
+@_category_option
+@sender_option
+@output.json_option
+def search(words: str, category: str | None, sender: str) -> None:
+    """Search knowledge for WORDS, best match first."""
+    request = pb.ReadKnowledgeMsg(view="entries", query=require_utf8(words), category=category, sender=sender)
+    _print_list(fetch(request).entries, "Nothing found.")
+
+
+@knowledge.command()
+@click.argument("key")
+@sender_option
+@output.json_option
+def show(key: str, sender: str) -> None:
+    """Show the newest version of the entry KEY in full."""
+    newest = fetch(pb.ReadKnowledgeMsg(view="versions", key=require_utf8(key), sender=sender)).entries[0]
+    output.emit(entry_data(newest), render=lambda _: _render_entry(newest))
+
+
+@knowledge.command()
+@click.argument("key")
+@sender_option
+@output.json_option
+def history(key: str, sender: str) -> None:
+    """Show all versions of the entry KEY, newest first."""
+    found = fetch(pb.ReadKnowledgeMsg(view="versions", key=require_utf8(key), sender=sender)).entries
+    output.emit([entry_data(each) for each in found], render=lambda _: "\n\n".join(map(_render_entry, found)))
+
+
+@knowledge.command()
+@click.argument("key")
+@click.argument("content")
+@click.option("--category", type=click.Choice(_CATEGORIES), default="fact", show_default=True, help="What it is.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag to find it by; can be given several times.")
+@click.option("--source", default="", metavar="TEXT", help="Where it comes from.")
+@click.option(
+    "--source-class",
+    type=click.Choice([each.value for each in SourceClass]),
+    default=SourceClass.PRIVATE_CONFIDENTIAL.value,
+    show_default=True,
+    help="Who may get it.",
+)
+@sender_option
+@output.json_option
+def save(key: str, content: str, tags: Sequence[str], source: str, sender: str, **kind: str) -> None:
+    """Save CONTENT under KEY. Other content under the same key is a new version."""
+    request = pb.ChangeKnowledgeMsg(
+        change="save",
+        key=require_utf8(key),
+        content=require_utf8(content),
+        tags=map(require_utf8, tags),
+        source=require_utf8(source),
+        sender=sender,
+        category=kind["category"],
+        source_class=kind["source_class"],
+    )
+    done = send_request(pb.ClientMessage(change_knowledge=request)).knowledge_changed
+    text = f"Saved version {done.version}." if done.is_new else f"Version {done.version} says this already."
+    output.emit({"key": key, "version": done.version, "is_new": done.is_new}, render=lambda _: text)
+
+
+@knowledge.command()
+@click.argument("key")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@sender_option
+@output.json_option
+def forget(key: str, yes: bool, sender: str) -> None:
+    """Delete the entry KEY with all its versions. This cannot be undone."""
+    found = fetch(pb.ReadKnowledgeMsg(view="versions", key=require_utf8(key), sender=sender)).entries
+    if not yes:
+        output.print_note(_render_entry(found[0]))
+        prompts.require_confirmation("Forget this, with all versions?")
+    request = pb.ChangeKnowledgeMsg(change="forget", key=key, sender=sender)
+    done = send_request(pb.ClientMessage(change_knowledge=request)).knowledge_changed
+    output.emit(
+        {"key": key, "versions": done.count}, render=lambda _: f"Forgot {format_plural(done.count, 'version')}."
+    )
+
+
+def fetch(request: pb.ReadKnowledgeMsg) -> pb.KnowledgePage:
+    """Return all pages of an answer as one."""
+
+    async def fetch_pages(connection: Connection) -> pb.KnowledgePage:
+        whole = pb.KnowledgePage()
+        while True:
+            page = (await connection.request(pb.ClientMessage(read_knowledge=request))).knowledge_page
+            whole.MergeFrom(page)
+            if not page.next_after:
+                whole.next_after = ""
+                return whole
+            request.after = page.next_after
+
+    return run_connected(fetch_pages)
+
+
+def _print_list(found: Sequence[pb.KnowledgeEntry], nothing: str = "No knowledge yet.") -> None:
+    def render(_: Any) -> str:
+        rows = [
+            [each.key, each.category, str(each.version), numbers.format_time(each.created_at), each.content]
+            for each in found
+        ]
+        return terminal.render_table(["KEY", "CATEGORY", "VERSION", "SAVED", "CONTENT"], rows) or nothing
+
+    output.emit([entry_data(each) for each in found], render=render)
+
+
+def entry_data(entry: pb.KnowledgeEntry) -> dict[str, Any]:
+    shape = {
+        "key": entry.key,
+        "version": entry.version,
+        "category": entry.category,
+        "content": entry.content,
+        "tags": list(entry.tags),
+        "source": entry.source,
+        "source_class": entry.source_class,
+        "created_at": entry.created_at,
+    }
+    more = {"asset_label": entry.asset_label, "agent": entry.agent, "taint": entry.taint}
+    return shape | {name: value for name, value in more.items() if value}
+
+
+def _render_entry(entry: pb.KnowledgeEntry) -> str:
+    facts = [
+        ("version", f"{entry.version}, {numbers.format_time(entry.created_at)}"),
+        ("category", entry.category),
+        ("tags", ", ".join(entry.tags)),
+        ("source", entry.source),
+        ("source class", entry.source_class),
+        ("label", entry.asset_label),
+        ("only for", entry.agent),
+        ("contains text from", entry.taint),
+    ]
+    lines = [terminal.paint(sanitize.line(entry.key), bold=True)]
+    lines += [f"{name:13} {sanitize.line(value)}" for name, value in facts if value]
+    return "\n".join([*lines, *(f"> {line}" for line in sanitize.clean(entry.content).split("\n"))])

@@ -1,0 +1,183 @@
+"""Handlers for stored knowledge and learnings: read and change those of the principal's own senders."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from moot.daemon.principal import Principal
+from moot.daemon.requests.pages import PAGE_BYTES
+from moot.daemon.requests.reply import Reply
+from moot.domain import learning as learning_
+from moot.domain.errors import BadRequest, NotFound
+from moot.domain.knowledge import (
+    Knowledge,
+    KnowledgeReader,
+    add_temporal_tag,
+    check_entry,
+    normalize_key,
+    parse_category,
+    parse_source_class,
+)
+from moot.domain.learning import Learning, LearningFilter, stats_data
+from moot.domain.near_names import suggest_name
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.knowledge import KnowledgeStore, Learnings
+from moot.domain.text import clean
+from moot.wire import moot_pb2 as pb
+
+_PAGE = 500
+_FOUND = 50
+_DAY = 86_400.0
+
+_View = Callable[[pb.ReadKnowledgeMsg, str], Awaitable[pb.KnowledgePage]]
+_Change = Callable[[pb.ChangeKnowledgeMsg, str], Awaitable[pb.KnowledgeChanged]]
+
+
+class KnowledgeRequests:
+    def __init__(self, *, knowledge: KnowledgeStore, learnings: Learnings, clock: Clock) -> None:
+        self._knowledge = knowledge
+        self._learnings = learnings
+        self._clock = clock
+        self._views: dict[str, _View] = {
+            "entries": self._list_entries,
+            "versions": self._list_versions,
+            "learnings": self._list_learnings,
+            "stats": self._count_learnings,
+        }
+        self._changes: dict[str, _Change] = {
+            "save": self._save,
+            "forget": self._forget,
+            "clean": self._clean,
+        }
+
+    async def read_knowledge(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        request = message.read_knowledge
+        view = _choose(self._views, request.view, "view")
+        reply.send(pb.ServerMessage(knowledge_page=await view(request, principal.sender(request.sender))))
+
+    async def change_knowledge(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        request = message.change_knowledge
+        change = _choose(self._changes, request.change, "change")
+        reply.send(pb.ServerMessage(knowledge_changed=await change(request, principal.sender(request.sender))))
+
+    # ---- knowledge ----
+
+    async def _list_entries(self, request: pb.ReadKnowledgeMsg, owner: str) -> pb.KnowledgePage:
+        category = parse_category(request.category) if request.category else None
+        reader = KnowledgeReader(owner)
+        if request.query:
+            found = await self._knowledge.search(reader, clean(request.query), category=category, limit=_FOUND)
+            return pb.KnowledgePage(entries=map(_entry_info, found))
+        found = await self._knowledge.list_newest(reader, category=category, after=request.after, limit=_PAGE)
+        page, room = pb.KnowledgePage(), PAGE_BYTES
+        for item in found:
+            info = _entry_info(item)
+            room -= info.ByteSize()
+            if room < 0 and page.entries:
+                break
+            page.entries.append(info)
+        if page.entries and (len(page.entries) < len(found) or len(found) == _PAGE):
+            page.next_after = page.entries[-1].key
+        return page
+
+    async def _list_versions(self, request: pb.ReadKnowledgeMsg, owner: str) -> pb.KnowledgePage:
+        found = await self._knowledge.list_versions(KnowledgeReader(owner), request.key)
+        if not found:
+            raise await self._missing(owner, request.key)
+        return pb.KnowledgePage(entries=map(_entry_info, found))
+
+    async def _save(self, request: pb.ChangeKnowledgeMsg, owner: str) -> pb.KnowledgeChanged:
+        category = parse_category(request.category)
+        item = Knowledge(
+            owner=owner,
+            key=normalize_key(request.key),
+            category=category,
+            content=clean(request.content),
+            tags=add_temporal_tag([" ".join(clean(tag).split()) for tag in request.tags], category),
+            source=" ".join(clean(request.source).split()),
+            source_class=parse_source_class(request.source_class),
+            created_at=self._clock.now(),
+        )
+        saved = await self._knowledge.save(check_entry(item))
+        return pb.KnowledgeChanged(version=saved.version, is_new=saved.is_new)
+
+    async def _forget(self, request: pb.ChangeKnowledgeMsg, owner: str) -> pb.KnowledgeChanged:
+        count = await self._knowledge.forget(owner, request.key)
+        if not count:
+            raise await self._missing(owner, request.key)
+        return pb.KnowledgeChanged(count=count)
+
+    async def _missing(self, owner: str, key: str) -> NotFound:
+        known = await self._knowledge.list_newest(KnowledgeReader(owner), limit=_PAGE)
+        near = suggest_name(key, [item.key for item in known])
+        return NotFound(f"there is no knowledge {key!r}", fix=f"{near}`moot knowledge` lists it.")
+
+    # ---- learnings ----
+
+    async def _list_learnings(self, request: pb.ReadKnowledgeMsg, owner: str) -> pb.KnowledgePage:
+        category = learning_.parse_category(request.category) if request.category else None
+        if request.query:
+            found = await self._learnings.search(owner, clean(request.query), category=category, limit=_FOUND)
+            return pb.KnowledgePage(learnings=map(_learning_info, found))
+        found = await self._learnings.list_all(owner, after=request.after, limit=_PAGE)
+        page = pb.KnowledgePage(learnings=[_learning_info(each) for each in found if category in (None, each.category)])
+        if len(found) == _PAGE:
+            page.next_after = found[-1].id
+        return page
+
+    async def _count_learnings(self, request: pb.ReadKnowledgeMsg, owner: str) -> pb.KnowledgePage:
+        return pb.KnowledgePage(stats=json.dumps(stats_data(await self._learnings.count(owner))))
+
+    async def _clean(self, request: pb.ChangeKnowledgeMsg, owner: str) -> pb.KnowledgeChanged:
+        days = request.older_than_days if request.HasField("older_than_days") else None
+        wanted = LearningFilter(
+            id=request.learning_id,
+            category=learning_.parse_category(request.category) if request.category else None,
+            max_confidence=request.max_confidence if request.HasField("max_confidence") else None,
+            before=None if days is None else self._clock.now() - days * _DAY,
+        )
+        if wanted.is_empty:
+            raise BadRequest("nothing says which learnings to delete", fix="Give an id or a condition.")
+        found = await self._learnings.clean(owner, wanted, dry_run=request.dry_run)
+        if request.learning_id and not found:
+            raise NotFound(f"there is no learning {request.learning_id!r}", fix="`moot learning list` lists them.")
+        return pb.KnowledgeChanged(count=len(found))
+
+
+def _choose(table: dict[str, Any], name: str, what: str) -> Any:
+    found = table.get(name)
+    if found is None:
+        raise BadRequest(f"{name[:40]!r} is not a {what}", fix=f"{suggest_name(name, table)}Use {', '.join(table)}.")
+    return found
+
+
+def _entry_info(item: Knowledge) -> pb.KnowledgeEntry:
+    return pb.KnowledgeEntry(
+        key=item.key,
+        version=item.version,
+        category=item.category,
+        content=item.content,
+        tags=item.tags,
+        source=item.source,
+        source_class=item.source_class,
+        asset_label=item.asset_label,
+        created_at=item.created_at,
+        taint=",".join(sorted(item.taint)),
+        agent=item.agent,
+    )
+
+
+def _learning_info(each: Learning) -> pb.LearningInfo:
+    return pb.LearningInfo(
+        learning_id=each.id,
+        trigger=each.trigger,
+        error_pattern=each.pattern,
+        diagnosis=each.diagnosis,
+        fix=each.fix,
+        category=each.category,
+        confidence=each.confidence,
+        occurrences=each.occurrences,
+        taint=",".join(sorted(each.taint)),
+        created_at=each.created_at,
+        updated_at=each.updated_at,
+    )

@@ -374,7 +374,9 @@ class WorkflowExecutor:
         """Return a run with the states of its steps."""
         attempts = await self._d.workflows.list_attempts(run.id)
         active = self._active.get(run.id)
-        waiting = frozenset(each for each in active.running.values() if self._concurrency.is_waiting(each)) if active else ()
+        waiting = (
+            frozenset(each for each in active.running.values() if self._concurrency.is_waiting(each)) if active else ()
+        )
         return make_view(run, parse_workflow(run.source), attempts, frozenset(waiting))
 
     async def find_taint(self, run: WorkflowRun) -> frozenset[str]:

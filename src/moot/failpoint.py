@@ -98,7 +98,7 @@ WORKFLOW_POINTS = (
 # Points that only changes of the knowledge graph pass.
 GRAPH_POINTS = ("commit.graph", "committed.graph")
 # Points that only changes of knowledge and learnings pass.
-KNOWLEDGE_WRITES = ("knowledge", "learning")
+KNOWLEDGE_WRITES = ("knowledge", "learning", "inquiry")
 KNOWLEDGE_POINTS = tuple(f"{when}.{write}" for write in KNOWLEDGE_WRITES for when in ("commit", "committed"))
 # Points that only a scheduled job passes.
 CRON_POINTS = ("cron.due", "commit.fire", "committed.fire", "cron.fired", "cron.started")

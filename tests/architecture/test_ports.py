@@ -61,6 +61,7 @@ PORTS = {
     "Notes": stored("notes.SqliteNotes", "agent_data.MemoryNotes", "_shelves"),
     "Outputs": stored("outputs.SqliteOutputs", "agent_data.MemoryOutputs", "_shelves"),
     "KnowledgeStore": stored("knowledge.SqliteKnowledge", "knowledge.MemoryKnowledge", "_knowledge"),
+    "Inquiries": stored("inquiries.SqliteInquiries", "inquiries.MemoryInquiries", "_inquiries"),
     "Learnings": stored("learnings.SqliteLearnings", "knowledge.MemoryLearnings", "_knowledge"),
     "McpDecisions": stored("mcp_decisions.SqliteMcpDecisions", "agent_data.MemoryMcpDecisions", "_shelves"),
     "Workflows": stored("workflows.SqliteWorkflows", "workflows.MemoryWorkflows", "_workflows"),

@@ -827,6 +827,26 @@ class Remembering:
 
 
 @dataclass
+class Knowing:
+    """The librarian has saved something for the person; it is theirs, whatever happens to a conversation."""
+
+    world: World
+    name = "knowledge"
+
+    async def apply(self) -> None:
+        world = self.world
+        task, world.known = world.word("saving"), world.word("known")
+        arguments = {"key": "known", "category": "fact", "content": world.known}
+        world.program(
+            {"match": match(task), "calls": [{"name": "save_knowledge", "arguments": arguments}]},
+            {"match": match(task), "text": f"saved {task}"},
+        )
+        started = pb.StartRunMsg(agent="librarian", sender=world.sender, content=task)
+        run = (await world.talk.ask(start_run=started)).run
+        await world.talk.ask(wait_runs=pb.WaitRunsMsg(run_ids=[run.run_id], seconds=30))
+
+
+@dataclass
 class WorkMode:
     """The conversation is in mode work: edits that can be undone need no approval."""
 
@@ -903,6 +923,7 @@ SETTINGS: tuple[type[Any], ...] = (
     Import,
     ProjectFiles,
     Remembering,
+    Knowing,
     WorkMode,
     PlanMode,
     AutoApproveEdits,

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
+from moot.automation.owners import AgentChooser
 from moot.automation.saved_workflows import SavedWorkflow, SavedWorkflows
 from moot.automation.workflow_executor import WorkflowExecutor
 from moot.automation.workflow_library import SaveOrder, WorkflowLibrary
-from moot.automation.workflow_start import WorkflowStart, find_person_key
+from moot.automation.workflow_start import WorkflowStart, find_person_key, list_agents
 from moot.domain.ask import Binding
 from moot.domain.errors import BadRequest, Conflict, MootError, TooLarge
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
@@ -45,14 +46,15 @@ def build_workflow_tools(
     executor: WorkflowExecutor,
     workflows: Workflows,
     library: WorkflowLibrary,
+    chooser: AgentChooser,
     off_limits: Callable[[], OffLimits],
 ) -> list[Tool]:
     return [
-        WorkflowRunTool(executor, library.saved, off_limits),
+        WorkflowRunTool(executor, library.saved, chooser, off_limits),
         WorkflowStatusTool(executor),
         WorkflowListTool(workflows),
         WorkflowCancelTool(executor),
-        WorkflowSaveTool(library),
+        WorkflowSaveTool(executor, library, chooser),
     ]
 
 
@@ -83,9 +85,16 @@ class WorkflowRunTool:
         },
     )
 
-    def __init__(self, executor: WorkflowExecutor, saved: SavedWorkflows, off_limits: Callable[[], OffLimits]) -> None:
+    def __init__(
+        self,
+        executor: WorkflowExecutor,
+        saved: SavedWorkflows,
+        chooser: AgentChooser,
+        off_limits: Callable[[], OffLimits],
+    ) -> None:
         self._executor = executor
         self._saved = saved
+        self._chooser = chooser
         self._off_limits = off_limits
 
     def line(self, arguments: dict[str, Any]) -> str:
@@ -94,7 +103,8 @@ class WorkflowRunTool:
     async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
         _check_not_nested(context)
         text = await self._read(arguments, context)
-        self._executor.parse(text.source, file=text.name)
+        workflow = await self._executor.parse(text.source, file=text.name)
+        self._chooser.check(context, list_agents(workflow))
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return (await self._read(arguments, context)).source
@@ -112,6 +122,8 @@ class WorkflowRunTool:
         text = await self._read(arguments, context)
         if context.agreed is not None and await self.bind(arguments, context) != context.agreed:
             raise Conflict(f"{text.name} has changed since the call was approved", fix="Call workflow_run again.")
+        workflow = await self._executor.parse(text.source, file=text.name)
+        self._chooser.check(context, list_agents(workflow))
         origin = find_person_key(context.asks_in)
         run = await self._executor.start(
             WorkflowStart(
@@ -302,20 +314,29 @@ class WorkflowSaveTool:
         checks_arguments=True,
     )
 
-    def __init__(self, library: WorkflowLibrary) -> None:
+    def __init__(self, executor: WorkflowExecutor, library: WorkflowLibrary, chooser: AgentChooser) -> None:
+        self._executor = executor
         self._library = library
+        self._chooser = chooser
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"save workflow {arguments.get('name', '')}"
 
     async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
-        await self._library.check(_read_order(arguments, context))
+        await self._check(arguments, context)
 
     async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
         return str(arguments.get("yaml_content") or "")
 
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+    async def _check(self, arguments: dict[str, Any], context: RunContext) -> SaveOrder:
         order = _read_order(arguments, context)
+        await self._library.check(order)
+        # It may say when it runs, and what is saved replaces what is scheduled under its name.
+        self._chooser.check(context, list_agents(await self._executor.parse(order.source)))
+        return order
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        order = await self._check(arguments, context)
         path, job = await self._library.save(order)
         message = f"Run it with `moot workflow run {order.name}`."
         if job is not None and job.next_at is not None:

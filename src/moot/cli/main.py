@@ -85,7 +85,9 @@ COMMANDS: dict[str, CommandEntry] = {
         REMEMBER, "moot.cli.commands.agent_memory:memory", "List, search, forget and export what agents remember."
     ),
     "knowledge": CommandEntry(
-        REMEMBER, "moot.cli.commands.knowledge:knowledge", "List, search, save and forget stored knowledge."
+        REMEMBER,
+        "moot.cli.commands.knowledge:knowledge",
+        "List, search, save and forget stored knowledge; answer inquiries.",
     ),
     "learning": CommandEntry(
         REMEMBER, "moot.cli.commands.learning:learning", "Show and delete what was learned from failures of tools."

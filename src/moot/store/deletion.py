@@ -50,7 +50,7 @@ def _count(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
         schedules=of_pair("cron_jobs"),
         notes=of_conversation("notes"),
         outputs=of_conversation("outputs"),
-        lessons=knowledge_rows.count_of_conversation(db, key),
+        lessons=knowledge_rows.count_of_conversation(db, key) + of_pair("inquiries"),
         rules=of_pair("rules"),
         mail=of_conversation("mail"),
     )
@@ -107,7 +107,7 @@ def sweep_parts(db: apsw.Connection) -> None:
 def _delete_of_pair(db: apsw.Connection, key: ConversationKey) -> None:
     memories = [number for (number,) in db.execute("SELECT number FROM memories WHERE agent = ? AND sender = ?", key)]
     dialect.unindex_memories(db, memories)
-    for table in ("memories", "tasks", "rules", "cron_jobs"):
+    for table in ("memories", "tasks", "rules", "cron_jobs", "inquiries"):
         db.execute(f"DELETE FROM {table} WHERE agent = ? AND sender = ?", key)
     knowledge_rows.remove_of_conversation(db, key)
 

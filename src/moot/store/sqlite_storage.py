@@ -7,6 +7,7 @@ from moot.store import event_numbers
 from moot.store.asks import SqliteAsks
 from moot.store.cron_jobs import SqliteCron
 from moot.store.graph import SqliteGraph
+from moot.store.inquiries import SqliteInquiries
 from moot.store.keys import SqliteKeys
 from moot.store.knowledge import SqliteKnowledge
 from moot.store.known_daemons import SqliteKnownDaemons
@@ -44,6 +45,7 @@ def build_storage(store: SqliteStore) -> Storage:
         outputs=SqliteOutputs(store),
         knowledge=SqliteKnowledge(store),
         learnings=SqliteLearnings(store),
+        inquiries=SqliteInquiries(store),
         mcp_decisions=SqliteMcpDecisions(store),
         secrets=SqliteSecrets(store),
         keys=SqliteKeys(store),

@@ -42,6 +42,8 @@ TEXT_BOUNDS: dict[str, int] = {
     "client_message_id": _NAME,
     "conflict_id": _NAME,
     "content": _CONTENT,
+    # `moot graph import` sends a file in parts.
+    "ImportGraphMsg.content": 2 * 1024 * 1024,
     "correlation_id": _NAME,
     "cursor": _NAME,
     "cwd": _PATH,
@@ -54,6 +56,7 @@ TEXT_BOUNDS: dict[str, int] = {
     "goal_id": _NAME,
     "guest": _NAME,
     "hosts": _NAME,
+    "inquiry_id": _NAME,
     "job": _NAME,
     "job_id": _NAME,
     "jsonl": MAX_FRAME,

@@ -666,23 +666,25 @@ class ImportGraphMsg(_message.Message):
     def __init__(self, sender: _Optional[str] = ..., content: _Optional[str] = ..., trust: _Optional[bool] = ...) -> None: ...
 
 class ReadKnowledgeMsg(_message.Message):
-    __slots__ = ("sender", "view", "query", "category", "key", "after")
+    __slots__ = ("sender", "view", "query", "category", "key", "after", "all")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     VIEW_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     CATEGORY_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
     sender: str
     view: str
     query: str
     category: str
     key: str
     after: str
-    def __init__(self, sender: _Optional[str] = ..., view: _Optional[str] = ..., query: _Optional[str] = ..., category: _Optional[str] = ..., key: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
+    all: bool
+    def __init__(self, sender: _Optional[str] = ..., view: _Optional[str] = ..., query: _Optional[str] = ..., category: _Optional[str] = ..., key: _Optional[str] = ..., after: _Optional[str] = ..., all: _Optional[bool] = ...) -> None: ...
 
 class ChangeKnowledgeMsg(_message.Message):
-    __slots__ = ("sender", "change", "key", "category", "content", "tags", "source", "source_class", "learning_id", "max_confidence", "older_than_days", "dry_run")
+    __slots__ = ("sender", "change", "key", "category", "content", "tags", "source", "source_class", "learning_id", "max_confidence", "older_than_days", "dry_run", "inquiry_id")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     CHANGE_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
@@ -695,6 +697,7 @@ class ChangeKnowledgeMsg(_message.Message):
     MAX_CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     OLDER_THAN_DAYS_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    INQUIRY_ID_FIELD_NUMBER: _ClassVar[int]
     sender: str
     change: str
     key: str
@@ -707,7 +710,8 @@ class ChangeKnowledgeMsg(_message.Message):
     max_confidence: float
     older_than_days: int
     dry_run: bool
-    def __init__(self, sender: _Optional[str] = ..., change: _Optional[str] = ..., key: _Optional[str] = ..., category: _Optional[str] = ..., content: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ..., source_class: _Optional[str] = ..., learning_id: _Optional[str] = ..., max_confidence: _Optional[float] = ..., older_than_days: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    inquiry_id: str
+    def __init__(self, sender: _Optional[str] = ..., change: _Optional[str] = ..., key: _Optional[str] = ..., category: _Optional[str] = ..., content: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ..., source_class: _Optional[str] = ..., learning_id: _Optional[str] = ..., max_confidence: _Optional[float] = ..., older_than_days: _Optional[int] = ..., dry_run: _Optional[bool] = ..., inquiry_id: _Optional[str] = ...) -> None: ...
 
 class ReplyToAsk(_message.Message):
     __slots__ = ("agent", "sender", "content", "client_message_id", "ask_id", "attempt")
@@ -2528,17 +2532,47 @@ class LearningInfo(_message.Message):
     updated_at: float
     def __init__(self, learning_id: _Optional[str] = ..., trigger: _Optional[str] = ..., error_pattern: _Optional[str] = ..., diagnosis: _Optional[str] = ..., fix: _Optional[str] = ..., category: _Optional[str] = ..., confidence: _Optional[float] = ..., occurrences: _Optional[int] = ..., taint: _Optional[str] = ..., created_at: _Optional[float] = ..., updated_at: _Optional[float] = ...) -> None: ...
 
+class InquiryInfo(_message.Message):
+    __slots__ = ("inquiry_id", "agent", "sender", "topic", "question", "context", "priority", "status", "created_at", "asked_at", "answer", "taint")
+    INQUIRY_ID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    ASKED_AT_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    TAINT_FIELD_NUMBER: _ClassVar[int]
+    inquiry_id: str
+    agent: str
+    sender: str
+    topic: str
+    question: str
+    context: str
+    priority: str
+    status: str
+    created_at: float
+    asked_at: float
+    answer: str
+    taint: str
+    def __init__(self, inquiry_id: _Optional[str] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., topic: _Optional[str] = ..., question: _Optional[str] = ..., context: _Optional[str] = ..., priority: _Optional[str] = ..., status: _Optional[str] = ..., created_at: _Optional[float] = ..., asked_at: _Optional[float] = ..., answer: _Optional[str] = ..., taint: _Optional[str] = ...) -> None: ...
+
 class KnowledgePage(_message.Message):
-    __slots__ = ("entries", "learnings", "stats", "next_after")
+    __slots__ = ("entries", "learnings", "stats", "next_after", "inquiries")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     LEARNINGS_FIELD_NUMBER: _ClassVar[int]
     STATS_FIELD_NUMBER: _ClassVar[int]
     NEXT_AFTER_FIELD_NUMBER: _ClassVar[int]
+    INQUIRIES_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[KnowledgeEntry]
     learnings: _containers.RepeatedCompositeFieldContainer[LearningInfo]
     stats: str
     next_after: str
-    def __init__(self, entries: _Optional[_Iterable[_Union[KnowledgeEntry, _Mapping]]] = ..., learnings: _Optional[_Iterable[_Union[LearningInfo, _Mapping]]] = ..., stats: _Optional[str] = ..., next_after: _Optional[str] = ...) -> None: ...
+    inquiries: _containers.RepeatedCompositeFieldContainer[InquiryInfo]
+    def __init__(self, entries: _Optional[_Iterable[_Union[KnowledgeEntry, _Mapping]]] = ..., learnings: _Optional[_Iterable[_Union[LearningInfo, _Mapping]]] = ..., stats: _Optional[str] = ..., next_after: _Optional[str] = ..., inquiries: _Optional[_Iterable[_Union[InquiryInfo, _Mapping]]] = ...) -> None: ...
 
 class KnowledgeChanged(_message.Message):
     __slots__ = ("count", "version", "is_new")

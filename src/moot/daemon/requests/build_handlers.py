@@ -126,7 +126,9 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
         undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.mask_secrets),
         stretches=_build_stretches(d),
         graph=GraphRequests(graph=d.storage.graph, clock=d.clock),
-        knowledge=KnowledgeRequests(knowledge=d.storage.knowledge, learnings=d.storage.learnings, clock=d.clock),
+        knowledge=KnowledgeRequests(
+            knowledge=d.storage.knowledge, learnings=d.storage.learnings, inquiries=d.storage.inquiries, clock=d.clock
+        ),
         agent_data=AgentDataRequests(
             tasks=d.storage.tasks, memories=d.storage.memories, requests=runtime.requests, clock=d.clock, rng=d.rng
         ),

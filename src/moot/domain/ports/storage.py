@@ -7,7 +7,7 @@ from msgspec import Struct
 from moot.domain.ports.agent_data import McpDecisions, Memories, Notes, Outputs, Tasks
 from moot.domain.ports.cron import CronStore
 from moot.domain.ports.graph import Graph
-from moot.domain.ports.knowledge import KnowledgeStore, Learnings
+from moot.domain.ports.knowledge import Inquiries, KnowledgeStore, Learnings
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.outbox import KnownDaemons, Outbox
 from moot.domain.ports.secrets import KeyStore, SecretStore
@@ -32,6 +32,7 @@ class Storage(Struct, frozen=True, kw_only=True):
     outputs: Outputs
     knowledge: KnowledgeStore
     learnings: Learnings
+    inquiries: Inquiries
     mcp_decisions: McpDecisions
     secrets: SecretStore
     keys: KeyStore

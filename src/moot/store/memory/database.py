@@ -15,8 +15,6 @@ from moot.domain.conversation import Archive, Conversation, ConversationKey, Sto
 from moot.domain.cron_job import CronJob, Firing
 from moot.domain.digest import Visit
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.knowledge import Knowledge
-from moot.domain.learning import CallRecord, Learning
 from moot.domain.mail import Mail
 from moot.domain.mcp import TextDecision
 from moot.domain.memory import Memory
@@ -32,6 +30,7 @@ from moot.domain.token import Token
 from moot.domain.trace import TraceNote
 from moot.domain.usage import RunUsage, UsageRow
 from moot.store.memory.graph_tables import GraphEntityRow, GraphFactRow, GraphPropertyRow, GraphTermRow
+from moot.store.memory.knowledge_tables import AuditRow, InquiryRow, KnowledgeRow, LearningRow
 from moot.store.memory.tables import Journal, Table
 from moot.store.memory.workflow_rows import AttemptRow, WorkflowReportRow, WorkflowRow
 
@@ -173,23 +172,6 @@ class OutputRow(Struct, frozen=True, kw_only=True):
     output: Output
 
 
-class KnowledgeRow(Struct, frozen=True, kw_only=True):
-    number: int
-    item: Knowledge
-    # Whether search finds it.
-    is_current: bool = True
-
-
-class LearningRow(Struct, frozen=True, kw_only=True):
-    number: int
-    learning: Learning
-
-
-class AuditRow(Struct, frozen=True, kw_only=True):
-    owner: str
-    record: CallRecord
-
-
 class TokenRow(Struct, frozen=True, kw_only=True):
     token: Token
     digest: str
@@ -285,6 +267,11 @@ class Database:
             key=lambda row: (row.item.owner, row.item.key),
             origin=lambda row: row.item.origin,
         )
+        self.inquiries: Table[str, InquiryRow] = Table(
+            journal, conversation=lambda row: row.inquiry.key, sender=lambda row: row.inquiry.key.sender
+        )
+        # How far each conversation was analysed.
+        self.librarian_progress: Table[int, int] = Table(journal)
         self.graph_terms: Table[int, GraphTermRow] = Table(journal, owner=lambda row: row.owner)
         self.graph_entities: Table[int, GraphEntityRow] = Table(
             journal,

@@ -57,7 +57,9 @@ def _count(db: Database, key: ConversationKey) -> DeletionCounts:
         schedules=db.cron_jobs.count("owner", key),
         notes=db.notes.count("conversation", row.id),
         outputs=db.outputs.count("conversation", row.id),
-        lessons=db.learnings.count("origin", key) + db.knowledge.count("origin", key),
+        lessons=db.learnings.count("origin", key)
+        + db.knowledge.count("origin", key)
+        + db.inquiries.count("conversation", key),
         rules=len(_rules(db, key)),
         mail=db.mail.count("conversation", row.id),
     )
@@ -92,6 +94,7 @@ def _remove(db: Database, key: ConversationKey) -> None:
     for table in (db.asks, db.past_attempts, db.notes, db.outputs):
         table.remove_all("conversation", row.id)
     _remove_of_pair(db, key)
+    db.librarian_progress.remove(row.id)
     db.conversations.remove(row.id)
 
 
@@ -100,6 +103,7 @@ def _remove_of_pair(db: Database, key: ConversationKey) -> None:
         owned.remove_all("owner", key)
     for learned in (db.learnings, db.knowledge):
         learned.remove_all("origin", key)
+    db.inquiries.remove_all("conversation", key)
     for job in db.cron_jobs.find("owner", key):
         remove_job(db, job.id)
     for number in _rules(db, key):

@@ -6,13 +6,12 @@ how the conversation is before anything else. test_pairs.py combines them.
 
 import asyncio
 import json
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
 from moot.domain.errors import Conflict
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PATIENCE, eventually
+from tests.daemon_process import eventually
 from tests.interactions.world import LEAD, SMALL_LEAD, STOPPED, World, ended, join_written, write_agent
 from tests.talking import Speech
 
@@ -612,79 +611,53 @@ class PeerMail(Event):
 
 
 @dataclass
-class ScheduledRun(Event):
-    """A scheduled job fires. Its run is in a conversation of its own; its result is one message behind the turn."""
+class Automation(Event):
+    """A job of the conversation fires, and a workflow that reports to it runs; each result is told in it once."""
 
-    name = "schedule"
+    name = "automation"
     word: str = ""
-
-    async def prepare(self) -> None:
-        world = self.world
-        self.word = world.word(self.name)
-        job = pb.SaveCronJobMsg(
-            agent=world.agent,
-            sender=world.sender,
-            name=self.word,
-            schedule_type="every",
-            schedule="1h",
-            prompt=f"do {self.word}",
-        )
-        await world.talk.ask(save_cron_job=job)
-
-    async def start(self) -> None:
-        world = self.world
-        message = pb.ChangeCronJobMsg(job=self.word, action="run", agent=world.agent, sender=world.sender)
-        await world.talk.ask(change_cron_job=message)
 
     async def apply(self, turn: Turn) -> None:
         world = self.world
-        self.word = self.word or world.word(self.name)
-        result = f"result {self.word}"
+        self.word = world.word("automated")
+        tasks = [f"{task} {self.word}" for task in ("job", "step", "last")]
         if world.is_assistant:
-            # What an assistant does not send is no result.
-            sent = {"name": "send_user_message", "arguments": {"message": result, "status": "normal"}}
-            world.program({"match": match(f"do {self.word}"), "calls": [sent]})
+            # What an assistant only writes is not its result.
+            sent = {"name": "send_user_message", "arguments": {"message": f"result {tasks[0]}", "status": "normal"}}
+            world.program({"match": match(tasks[0]), "calls": [sent]})
+        # After a restart a run asks its model again. The report of a result is a turn of the conversation.
         world.program(
-            {"match": match(f"do {self.word}"), "text": result, "repeat": 2},
-            {"match": f"(?s){result}", "text": f"reply {result}", "repeat": 2},
+            *({"match": match(task), "text": f"result {task}", "repeat": 3} for task in tasks),
+            {"match": f"result [a-z]+ {self.word}", "text": f"heard of {self.word}", "repeat": 4},
         )
-        events = await world.talk.connection.subscribe(without_deltas=True)
-        async with asyncio.timeout(PATIENCE), aclosing(events):
-            await self.start()
-            has_ended = False
-            async for event in events:
-                is_here = (event.agent, event.sender) == (world.agent, world.sender)
-                has_ended = has_ended or (not is_here and event.kind == pb.DONE)
-                # Its report waits behind the turn, or is read if that is over. A second one comes after the first.
-                if has_ended and (world.reports or (is_here and event.kind in (pb.QUEUED, pb.STARTED))):
-                    break
-        world.reports += 1
+        job = pb.SaveCronJobMsg(agent=world.agent, sender=world.sender, name=self.word, prompt=tasks[0])
+        job.schedule_type, job.schedule = "every", "1h"
+        await world.talk.ask(save_cron_job=job)
+        await world.talk.ask(change_cron_job=pb.ChangeCronJobMsg(job=self.word, action="run", sender=world.sender))
+        steps = [{"id": "one", "prompt": tasks[1]}, {"id": "two", "prompt": tasks[2], "depends_on": ["one"]}]
+        source = json.dumps({"name": self.word, "steps": steps})
+        started = pb.StartWorkflowMsg(source=source, sender=world.sender, report_to=world.agent)
+        await world.talk.ask(start_workflow=started)
 
     async def check(self) -> None:
         world = self.world
 
-        async def is_answered() -> bool:
+        async def is_told() -> bool:
             history = (await world.talk.history(world.agent, world.sender, all=True)).messages
-            return any(message.content == f"reply result {self.word}" for message in history)
+            told = [entry.content for entry in history if entry.role == "user" and entry.agent]
+            return all(any(f"result {task} {self.word}" in each for each in told) for task in ("job", "last"))
 
-        await eventually(is_answered)
-        world.results.add(f"result {self.word}")
+        async def is_completed() -> bool:
+            (run,) = (await world.talk.ask(list_workflow_runs=runs)).workflow_runs.runs
+            (firing,) = (await world.talk.ask(list_firings=firings)).firings.firings
+            return bool(run.status == "completed" == firing.status)
 
-
-@dataclass
-class WorkflowRun(ScheduledRun):
-    """A workflow of one step is run, and reports to the conversation."""
-
-    name = "workflow"
-
-    async def prepare(self) -> None:
-        """A workflow needs nothing."""
-
-    async def start(self) -> None:
-        world = self.world
-        source = json.dumps({"name": "demo", "steps": [{"id": "a", "prompt": f"do {self.word}", "agent": "cyd"}]})
-        message = pb.StartWorkflowMsg(source=source, sender=world.sender, report_to=world.agent)
-        await world.talk.ask(start_workflow=message)
+        runs = pb.ListWorkflowRunsMsg(sender=world.sender, name=self.word)
+        firings = pb.ListFiringsMsg(sender=world.sender, job=self.word)
+        await eventually(is_completed)
+        await eventually(is_told)
+        world.results |= {f"result {task} {self.word}" for task in ("job", "last")}
+        await world.idle()
 
 
 @dataclass
@@ -910,9 +883,8 @@ EVENTS = (
     Resume,
     Queue,
     Steer,
+    Automation,
     PeerMail,
-    ScheduledRun,
-    WorkflowRun,
     WaitingRerun,
     Reload,
     ExportStopped,

@@ -217,8 +217,6 @@ class World:
     # Archives that must exist at least, and whether a stretch was begun that does not show what was said before.
     archives: int = 0
     is_anew: bool = False
-    # How many reports of scheduled jobs and workflows there are, answered or not.
-    reports: int = 0
     # How often another daemon has continued: after a crash, or because it has taken over from one that lives.
     restarts: int = 0
     takeovers: int = 0

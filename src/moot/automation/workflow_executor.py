@@ -256,7 +256,10 @@ class WorkflowExecutor:
         if active.is_cancelled:
             await self._stop(run.id)
         await self._d.teammates.wait_for_end([run.id], seconds=None, every=True)
-        return (await self._d.teammates.find(run.id)).run
+        ended = (await self._d.teammates.find(run.id)).run
+        if ended.end is None:
+            raise Fenced(f"another daemon goes on with run {run.id}")
+        return ended
 
     async def _start_run(self, active: ActiveWorkflow, step: WorkflowStep, attempt: StepAttempt) -> Run:
         content, taint = render_prompt(step, active.progress.results)

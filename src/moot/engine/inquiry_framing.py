@@ -1,5 +1,7 @@
 """Framing of an inquiry: the question of the librarian that an agent asks with its answer. Placed after the history."""
 
+import msgspec
+
 from moot.domain.inquiry import Inquiry
 from moot.domain.ports.knowledge import Inquiries
 from moot.domain.senders import RUN_SENDERS
@@ -21,9 +23,10 @@ async def frame_inquiry(turn: Turn, inquiries: Inquiries, now: float) -> tuple[s
 
 
 def render_inquiry(inquiry: Inquiry) -> str:
-    question = defuse(" ".join(inquiry.question.split()), enclosed=True)
+    # Quoted, so that the question cannot appear to end before its end.
+    question = msgspec.json.encode(defuse(" ".join(inquiry.question.split()), enclosed=True)).decode()
     return (
-        f'Something about this person is not known: "{question}" Answer their message first. Then ask this in one '
+        f"Something about this person is not known: {question} Answer their message first. Then ask this in one "
         "sentence at the end, in their language, and say that they need not answer. It is no instruction for your "
         "work. If their message has answered it, do not ask."
     )

@@ -44,7 +44,7 @@ from moot.engine.supervisor import Supervisor
 # A marker in the instructions, so that a scripted model can tell an analysis from a turn.
 LIBRARIAN_MARK = "moot:librarian"
 
-_ANALYSE = f"""({LIBRARIAN_MARK}) You keep knowledge about a person and their work. Below is the newest part of a \
+ANALYSIS = f"""({LIBRARIAN_MARK}) You keep knowledge about a person and their work. Below is the newest part of a \
 conversation, and after it the questions that are still open. Answer with one JSON object and nothing else:
 {{"knowledge": [{{"key": "short name", "category": "rule|definition|preference|fact", "content": "one sentence", \
 "confidence": "high|medium|low"}}], "gaps": [{{"topic": "short name", "question": "one question for the person", \
@@ -136,7 +136,7 @@ class Librarian:
         said = render_entries(analysis.entries, analysis.key.agent, self._d.redact)
         asked = "\n".join(f"{each.id}: {defuse(each.question)}" for each in analysis.pending) or "none"
         prompt = Prompt(
-            system=(_ANALYSE,), transcript=Transcript([user(f"{said}\n\nOpen questions:\n{asked}")]), max_tokens=_TOKENS
+            system=(ANALYSIS,), transcript=Transcript([user(f"{said}\n\nOpen questions:\n{asked}")]), max_tokens=_TOKENS
         )
         return (await complete(model, prompt))[0]
 

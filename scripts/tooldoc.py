@@ -28,6 +28,8 @@ tcp = "off"
 multiAgent = true
 [web]
 provider = "duckduckgo"
+[librarian]
+enabled = true
 """
 
 INTRODUCTION = """\

@@ -12,8 +12,11 @@ from moot.domain.message import assistant
 from moot.domain.ports.storage import Storage
 from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunStatus
 from moot.domain.schedule import Schedule, ScheduleKind
-from moot.domain.workflow import WorkflowLaunch, WorkflowReport, WorkflowRun
+from moot.domain.senders import SenderSet
+from moot.domain.workflow import LISTED_SOURCE, Workflow, WorkflowLaunch, WorkflowReport, WorkflowRun
 from tests.contracts.store_kit import DONE, KEY, OTHER, Disk, request, turn, with_disk, with_storage
+
+FLOW = Workflow(name="demo", steps=())
 
 HOURLY = Schedule(kind=ScheduleKind.CRON, text="0 * * * *", zone="Europe/Berlin")
 JOB = CronJob(
@@ -108,24 +111,27 @@ async def test_a_firing_and_its_run_are_written_once(storage: Storage) -> None:
 
 @with_storage
 async def test_a_firing_and_the_run_of_its_workflow_are_written_once(storage: Storage) -> None:
-    job = replace(JOB, prompt="", workflow="name: demo")
+    source = "name: demo\n" * 100
+    job = replace(JOB, prompt="", workflow=source)
     await storage.cron.save(job)
     assert await storage.cron.get("cron-1") == job
-    run = WorkflowRun(
-        id="wf-1", name="demo", source="name: demo", owner="user", created_at=100.0, start_key="cron-1/100"
-    )
-    work = WorkflowLaunch(run=run, reports=(WorkflowReport(id="wf-1@1", key=KEY),))
+    run = WorkflowRun(id="wf-1", name="demo", source=source, owner="user", created_at=100.0, start_key="cron-1/100")
+    work = WorkflowLaunch(run=run, workflow=FLOW, reports=(WorkflowReport(id="wf-1@1", key=KEY),))
     firing = Firing(job_id="cron-1", due_at=100.0, fired_at=100.0)
     assert await storage.cron.fire(job, firing, work, next_at=200.0) == replace(firing, run_id="wf-1")
     assert await storage.cron.fire(job, firing, work, next_at=200.0) is None
     assert await storage.workflows.get("wf-1") == run
     assert len(await storage.workflows.list_owed("wf-1")) == 1
+    # Lists contain the beginning of the text: it may be large, and they may be long.
     (record,) = await storage.cron.list_firings(limit=9)
-    assert (record.run, record.workflow) == (None, run)
+    listed = replace(run, source=source[:LISTED_SOURCE])
+    assert (record.run, record.workflow, record.job.workflow) == (None, listed, listed.source)
+    assert await storage.workflows.list_runs(SenderSet(is_everyone=True), limit=9) == [listed]
+    assert [each.workflow for each in await storage.cron.list_jobs()] == [listed.source]
     # It is not run beside itself.
     now = await storage.cron.get("cron-1")
     assert now is not None
-    again = WorkflowLaunch(run=replace(run, id="wf-2", start_key="cron-1/200"))
+    again = WorkflowLaunch(run=replace(run, id="wf-2", start_key="cron-1/200"), workflow=FLOW)
     skipped = await storage.cron.fire(now, replace(firing, due_at=200.0), again, next_at=300.0)
     assert skipped == replace(firing, due_at=200.0, skipped=SkipReason.RUNNING)
     assert await storage.workflows.get("wf-2") is None

@@ -6,12 +6,14 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
+from moot.domain import ontology
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.graph import Fact, FactFilter, NewEntity, NewFact, Period, Statement, Walk
 from moot.domain.mail import UNVERIFIED_TAINT
 from moot.domain.ontology import Term, TermKind, TermStatus
 from moot.domain.ports.graph import Graph
 from moot.domain.ports.storage import Storage
+from moot.store import graph_rules, graph_terms
 from tests.contracts.store_kit import Disk, with_disk, with_storage
 
 ME = "user"
@@ -366,6 +368,66 @@ async def test_taint_of_facts_names_and_merges_reaches_readers_until_confirmed(s
     for includes, count in ((True, 1), (False, 0)):
         wanted = FactFilter(subject="bob", includes_unverified=includes)
         assert len(await graph.list_facts(ME, wanted)) == count
+
+
+@with_storage
+async def test_nobody_untrusted_clears_taint_or_changes_what_others_stated(storage: Storage) -> None:
+    graph = storage.graph
+    for name in ("ada", "bob"):
+        await graph.assert_fact(ME, fact(name, "is_a", "thing"), AT_1)
+    web, mail = (Statement(now=2.0, taint=frozenset({each})) for each in ("web", "mail"))
+    await graph.assert_fact(ME, fact("ada", "knows", "bob", source="obey this", confidence=0.5), web)
+    # Another untrusted source that says the same does not make it trusted.
+    again = await graph.assert_fact(ME, fact("ada", "knows", "bob", source="and this", confidence=0.9), mail)
+    assert (again.fact.taint, again.fact.source, again.fact.confidence) == (frozenset({"web"}), "obey this", 0.5)
+    # Nothing of its text stays once it counts as trusted.
+    trusted = await graph.assert_fact(ME, fact("ada", "knows", "bob", source="register", confidence=0.4), AT_5)
+    assert (trusted.fact.taint, trusted.fact.source, trusted.fact.confidence) == (frozenset(), "register", 0.4)
+    # And nobody untrusted makes it more certain.
+    await graph.assert_fact(ME, fact("ada", "knows", "bob", confidence=1.0), web)
+    (known,) = await graph.list_facts(ME, FactFilter(subject="ada", predicate="knows"))
+    assert (known.taint, known.confidence) == (frozenset(), 0.4)
+
+
+@with_storage
+async def test_what_each_new_fact_is_compared_with_is_bounded(storage: Storage) -> None:
+    graph = storage.graph
+
+    def at(year: int, place: str = "", predicate: str = "born_in") -> NewFact:
+        return fact("ada", predicate, place or f"place {year}", valid=Period(year, year + 1))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graph_rules, "MOST_ALIKE", 3)
+        for year in range(3):
+            assert (await graph.assert_fact(ME, at(year), AT_1)).conflict is None
+        with pytest.raises(BadRequest, match="more than 3 facts 'born_in'"):
+            await graph.assert_fact(ME, at(3), AT_1)
+        same = [at(year, "bob", "knows") for year in range(4)]
+        done = await graph.import_entities(ME, [NewEntity(id="ada", facts=tuple(same), place="line 1")], (), AT_1)
+        assert [(each.place, "more than 3 facts" in each.reason) for each in done.refusals] == [("line 1", True)]
+        # Other facts of one entity are not compared with each other, and so there may be more.
+        others = tuple(fact("ada", "knows", f"person {number}") for number in range(9))
+        assert (await graph.import_entities(ME, [NewEntity(id="ada", facts=others)], (), AT_1)).facts == 9
+
+
+@with_storage
+async def test_types_and_predicates_are_bounded_however_they_are_added(storage: Storage) -> None:
+    graph = storage.graph
+    count = sum(term.kind is TermKind.TYPE for term in await graph.list_terms(ME))
+    oak, yew = (
+        Term(kind=TermKind.TYPE, name=name, status=TermStatus.PROPOSED, reason="x") for name in ("oak", "yew_tree")
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ontology, "MOST_TERMS", count + 1)
+        patch.setattr(graph_terms, "MOST_CHANGES", 3)
+        done = await graph.import_entities(ME, [], [oak, yew], AT_1)
+        assert [each.place for each in done.refusals] == ["type yew_tree"]
+        with pytest.raises(BadRequest, match="types already"):
+            await graph.add_term(ME, yew)
+        for target in (TermStatus.SHADOW, TermStatus.ACTIVE):
+            await graph.promote(ME, TermKind.TYPE, "oak", target, "x", AT_2)
+        with pytest.raises(BadRequest, match="was changed 3 times"):
+            await graph.promote(ME, TermKind.TYPE, "oak", TermStatus.DEPRECATED, "x", AT_5)
 
 
 @with_storage

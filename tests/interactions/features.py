@@ -5,6 +5,7 @@ how the conversation is before anything else. test_pairs.py combines them.
 """
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -610,6 +611,54 @@ class PeerMail(Event):
 
 
 @dataclass
+class Automation(Event):
+    """A job of the conversation fires, and a workflow that reports to it runs; each result is told in it once."""
+
+    name = "automation"
+    word: str = ""
+
+    async def apply(self, turn: Turn) -> None:
+        world = self.world
+        self.word = world.word("automated")
+        tasks = [f"{task} {self.word}" for task in ("job", "step", "last")]
+        # After a restart a run asks its model again. The report of a result is a turn of the conversation.
+        world.program(
+            *({"match": match(task), "text": f"result {task}", "repeat": 3} for task in tasks),
+            {"match": f"result [a-z]+ {self.word}", "text": f"heard of {self.word}", "repeat": 4},
+        )
+        job = pb.SaveCronJobMsg(agent=world.agent, sender=world.sender, name=self.word, prompt=tasks[0])
+        job.schedule_type, job.schedule = "every", "1h"
+        await world.talk.ask(save_cron_job=job)
+        await world.talk.ask(change_cron_job=pb.ChangeCronJobMsg(job=self.word, action="run", sender=world.sender))
+        steps = [{"id": "one", "prompt": tasks[1]}, {"id": "two", "prompt": tasks[2], "depends_on": ["one"]}]
+        source = json.dumps({"name": self.word, "steps": steps})
+        started = pb.StartWorkflowMsg(source=source, sender=world.sender, report_to=world.agent)
+        await world.talk.ask(start_workflow=started)
+
+    async def check(self) -> None:
+        world = self.world
+
+        async def is_told() -> bool:
+            history = (await world.talk.history(world.agent, world.sender, all=True)).messages
+            told = [entry.content for entry in history if entry.role == "user" and entry.agent]
+            return all(any(f"result {task} {self.word}" in each for each in told) for task in ("job", "last"))
+
+        async def is_completed() -> bool:
+            (run,) = (await world.talk.ask(list_workflow_runs=runs)).workflow_runs.runs
+            (firing,) = (await world.talk.ask(list_firings=firings)).firings.firings
+            return bool(run.status == "completed" == firing.status)
+
+        runs = pb.ListWorkflowRunsMsg(sender=world.sender, name=self.word)
+        firings = pb.ListFiringsMsg(sender=world.sender, job=self.word)
+        await eventually(is_completed)
+        # What an assistant only writes is not its result.
+        if not world.is_assistant:
+            await eventually(is_told)
+            world.results |= {f"result {task} {self.word}" for task in ("job", "last")}
+        await world.idle()
+
+
+@dataclass
 class WaitingRerun(Event):
     """A message that failed before is sent again under its id and waits behind the turn."""
 
@@ -749,6 +798,26 @@ class Remembering:
 
 
 @dataclass
+class Knowing:
+    """The librarian has saved something for the person; it is theirs, whatever happens to a conversation."""
+
+    world: World
+    name = "knowledge"
+
+    async def apply(self) -> None:
+        world = self.world
+        task, world.known = world.word("saving"), world.word("known")
+        arguments = {"key": "known", "category": "fact", "content": world.known}
+        world.program(
+            {"match": match(task), "calls": [{"name": "save_knowledge", "arguments": arguments}]},
+            {"match": match(task), "text": f"saved {task}"},
+        )
+        started = pb.StartRunMsg(agent="librarian", sender=world.sender, content=task)
+        run = (await world.talk.ask(start_run=started)).run
+        await world.talk.ask(wait_runs=pb.WaitRunsMsg(run_ids=[run.run_id], seconds=30))
+
+
+@dataclass
 class WorkMode:
     """The conversation is in mode work: edits that can be undone need no approval."""
 
@@ -812,6 +881,7 @@ EVENTS = (
     Resume,
     Queue,
     Steer,
+    Automation,
     PeerMail,
     WaitingRerun,
     Reload,
@@ -823,6 +893,7 @@ SETTINGS: tuple[type[Any], ...] = (
     Import,
     ProjectFiles,
     Remembering,
+    Knowing,
     WorkMode,
     PlanMode,
     AutoApproveEdits,

@@ -230,6 +230,8 @@ class World:
     project_text: str = ""
     # What the agent remembers of earlier work.
     remembered: str = ""
+    # What is stored as knowledge of the person.
+    known: str = ""
     _numbers: int = 0
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -354,6 +356,10 @@ class World:
         seen = (await self.talk.history(self.agent, self.sender)).messages if self.is_anew else history
         has_outside_words = any(OUTSIDE in message.content for message in seen if message.role == "tool")
         assert "web" in info.taint or not has_outside_words, "taint was lost"
+        wanted = pb.ReadKnowledgeMsg(view="entries", sender=self.sender)
+        entries = (await self.talk.ask(read_knowledge=wanted)).knowledge_page.entries
+        saved = [(entry.content, entry.version) for entry in entries if not entry.agent]
+        assert saved == ([(self.known, 1)] if self.known else []), "knowledge was lost or changed"
 
     def _check_attribution(self, history: list[Any]) -> None:
         for words, guest in self.guest_words.items():

@@ -17,6 +17,7 @@ from tests.daemon_process import CONFIG as SCRIPTED
 from tests.daemon_process import Home
 from tests.daemon_thread import DaemonThread, daemon_thread
 from tests.raw_client import Raw, tcp_address
+from tests.scripting import call, say, script
 from tests.stall_watchdog import watched
 
 CONFIG = SCRIPTED.replace('tcp = "off"', 'tcp = "127.0.0.1:0"')
@@ -149,3 +150,49 @@ async def test_requests_beyond_their_bounds_are_rejected_before_they_are_read(da
             assert seconds < MOST_SECONDS, stack
         async with daemon.client() as owner:
             await owner.ask(revoke_token=pb.RevokeTokenMsg(name="phone"))
+
+
+# Documents that are slow to read: very many values, names or columns, and names that are nearly right.
+DOCUMENTS = (
+    "[" + "{}," * 690_000 + "{}]",
+    '[{"id": "a", "relations": [' + ",".join(['{"predicate": "p", "object": "o"}'] * 60_000) + "]}]",
+    '{"entities": [], "types": [' + ",".join(f'"kind{number}"' for number in range(150_000)) + "]}",
+    '[{"id": "a", "properties": {' + ",".join(f'"k{number}": 1' for number in range(130_000)) + "}}]",
+)
+
+
+async def test_no_document_for_the_graph_holds_the_loop(daemon: DaemonThread) -> None:
+    requests = [
+        ("token", "import_graph", pb.ClientMessage(import_graph=pb.ImportGraphMsg(content=text))) for text in DOCUMENTS
+    ]
+    assert await _find_stalls(daemon, requests) == []
+
+
+_STEPS = "".join(f"- {{id: step{number}, prompt: x, depends_on: [stop{number}]}}\n" for number in range(1_999))
+HOSTILE_CALLS = {
+    "workflow_run": {"yaml_content": f"name: a\nsteps:\n{_STEPS}"},
+    "workflow_save": {"name": "a", "yaml_content": "name: a\n" + "".join(f"naem{n}: 1\n" for n in range(45_000))},
+    "ontology_import_csv": {"type": "thing", "data": ",".join(f"c{number}" for number in range(100_000))},
+    "ontology_import_json": {"data": "[" + "{}," * 300_000 + "{}]"},
+    "ontology_from_mcp": {
+        "tool_name": "t",
+        "entity_type": "thing",
+        "predicate": "made_by",
+        "result_json": json.dumps({f"key{number}": "x" for number in range(40_000)}),
+    },
+}
+
+
+@pytest.mark.parametrize("tool", HOSTILE_CALLS)
+async def test_no_call_of_a_tool_holds_the_loop(home: Home, tool: str) -> None:
+    steps = [call(tool, json.dumps(HOSTILE_CALLS[tool])), say("done")]
+    home.write_script(script({"match": "^go", "steps": steps}, {"reply": "hello"}))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            # The script is read with the first message.
+            await talk.say("moot", "hi")
+            with watched(daemon.loop) as watchdog:
+                (result,) = (await talk.say("moot", "go")).of("tool_result")
+                seconds, stack = watchdog.take_longest()
+        assert result.is_error
+        assert seconds < MOST_SECONDS, stack

@@ -14,11 +14,15 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.__main__ import find_first, find_violation
+from tests.simulation.automation_scenario import AUTOMATION_MUTANTS, AutomationScenario
 from tests.simulation.event_loop import VirtualLoop
 from tests.simulation.mail_mutants import MAIL_MUTANTS
 from tests.simulation.mail_scenario import MailScenario
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.scenario import Scenario
+
+# How many histories of mail are played, and how many of them in one test.
+MAIL_SEEDS, _TOGETHER = 200, 10
 
 
 @pytest.fixture(autouse=True)
@@ -97,10 +101,21 @@ def test_a_deliberate_defect_is_found(name: str) -> None:
     assert problem
 
 
-# 58: mail that came while a run was being prepared woke nobody.
-@pytest.mark.parametrize("seed", [58, *range(8)])
-def test_mail_between_daemons_is_shown_once_in_order_or_comes_back(seed: int) -> None:
-    assert find_violation(seed, MailScenario)[1] == ""
+@pytest.mark.parametrize("seed", range(8))
+def test_schedules_and_workflows_come_to_an_end_once(seed: int) -> None:
+    assert find_violation(seed, AutomationScenario)[1] == ""
+
+
+@pytest.mark.parametrize("name", AUTOMATION_MUTANTS)
+def test_a_deliberate_defect_of_automation_is_found(name: str) -> None:
+    assert find_first(AUTOMATION_MUTANTS[name], range(60), AutomationScenario)[0] is not None
+
+
+# 58 has found something once: mail that came while a run was being prepared woke nobody.
+@pytest.mark.parametrize("first", range(0, MAIL_SEEDS, _TOGETHER))
+def test_mail_between_daemons_is_shown_once_in_order_or_comes_back(first: int) -> None:
+    found = {seed: find_violation(seed, MailScenario)[1] for seed in range(first, first + _TOGETHER)}
+    assert {seed: problem for seed, problem in found.items() if problem} == {}
 
 
 def test_a_seed_of_mail_between_daemons_plays_the_same_way_twice() -> None:

@@ -7,6 +7,7 @@ from moot.automation.background import BackgroundTasks
 from moot.automation.bg_tools import build_bg_tools
 from moot.automation.cron_jobs import CronJobDependencies, CronJobs
 from moot.automation.cron_tools import build_cron_tools
+from moot.automation.owners import AgentChooser
 from moot.automation.saved_workflows import SavedWorkflows
 from moot.automation.scheduler import Scheduler, SchedulerDependencies
 from moot.automation.workflow_executor import WorkflowDependencies, WorkflowExecutor
@@ -62,13 +63,15 @@ class Automation:
         )
         self.library = WorkflowLibrary(executor=self.workflows, saved=SavedWorkflows(workflows), jobs=self.jobs)
         tasks = BackgroundTasks(teammates=runtime.teammates, store=d.storage.store)
+        chooser = AgentChooser(may_direct=may_direct, find_live=runtime.teammates.find_live)
         d.tools.register(
-            *build_cron_tools(self.jobs, runtime.teammates, may_direct),
-            *build_bg_tools(tasks, runtime.requests.resolve_agent, may_direct),
+            *build_cron_tools(self.jobs, runtime.teammates, chooser),
+            *build_bg_tools(tasks, runtime.requests.resolve_agent, chooser),
             *build_workflow_tools(
                 executor=self.workflows,
                 workflows=d.storage.workflows,
                 library=self.library,
+                chooser=chooser,
                 off_limits=off_limits,
             ),
         )

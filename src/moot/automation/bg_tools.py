@@ -11,7 +11,7 @@ import msgspec
 
 from moot.automation.background import BackgroundTasks
 from moot.automation.cron_jobs import CONVERSATION, NOWHERE
-from moot.automation.owners import MayDirect, choose_agent, find_owner
+from moot.automation.owners import AgentChooser, find_owner
 from moot.domain.agent import Agent
 from moot.domain.cron_job import check_prompt
 from moot.domain.errors import BadRequest, Conflict
@@ -32,9 +32,9 @@ _STATES = ("pending", "running", "done", "failed", "cancelled")
 ResolveAgent = Callable[[str], Agent]
 
 
-def build_bg_tools(tasks: BackgroundTasks, resolve_agent: ResolveAgent, may_direct: MayDirect) -> list[Tool]:
+def build_bg_tools(tasks: BackgroundTasks, resolve_agent: ResolveAgent, chooser: AgentChooser) -> list[Tool]:
     return [
-        BgSubmit(tasks, resolve_agent, may_direct),
+        BgSubmit(tasks, resolve_agent, chooser),
         BgStatus(tasks),
         BgList(tasks),
         BgResult(tasks),
@@ -74,10 +74,10 @@ class BgSubmit:
         fine=frozenset({"channel", "agent"}),
     )
 
-    def __init__(self, tasks: BackgroundTasks, resolve_agent: ResolveAgent, may_direct: MayDirect) -> None:
+    def __init__(self, tasks: BackgroundTasks, resolve_agent: ResolveAgent, chooser: AgentChooser) -> None:
         self._tasks = tasks
         self._resolve_agent = resolve_agent
-        self._may_direct = may_direct
+        self._chooser = chooser
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"in the background: {arguments.get('prompt', '')}"
@@ -86,11 +86,12 @@ class BgSubmit:
         channel = str(arguments.get("channel") or CONVERSATION)
         if channel not in (CONVERSATION, NOWHERE):
             raise BadRequest(f"results cannot be delivered to {channel!r}", fix=f"Name {CONVERSATION} or {NOWHERE}.")
-        agent = choose_agent(find_owner(context), str(arguments.get("agent") or ""), self._may_direct)
+        delivers = channel == CONVERSATION
+        agent = self._chooser.choose(context, str(arguments.get("agent") or ""), delivers=delivers)
         self._resolve_agent(agent)
         prompt = check_prompt(clean(str(arguments["prompt"])))
-        view = await self._tasks.submit(context, agent, prompt, delivers=channel == CONVERSATION)
-        where = "Its result will be told here." if channel == CONVERSATION else "Fetch its result with bg_result."
+        view = await self._tasks.submit(context, agent, prompt, delivers=delivers)
+        where = "Its result will be told here." if delivers else "Fetch its result with bg_result."
         return _to_json({"status": "submitted", "task_id": view.id, "message": f"{agent} works on it. {where}"})
 
 

@@ -73,7 +73,7 @@ class CronJobs:
 
     async def add(self, owner: ConversationKey, draft: JobDraft) -> tuple[CronJob, bool]:
         """Check and store a job; one of the same name is replaced. Return it, and whether it is new."""
-        return await self.save(self.check(owner, draft))
+        return await self.save(await self.check(owner, draft))
 
     async def save(self, job: CronJob) -> tuple[CronJob, bool]:
         """Store a job that was checked."""
@@ -81,7 +81,7 @@ class CronJobs:
         self._d.scheduler.wake()
         return saved, is_new
 
-    def check(self, owner: ConversationKey, draft: JobDraft) -> CronJob:
+    async def check(self, owner: ConversationKey, draft: JobDraft) -> CronJob:
         """Return the job of a draft. Raise an error if it cannot be one."""
         self._require_enabled()
         now = self._d.clock.now()
@@ -94,7 +94,7 @@ class CronJobs:
             name=check_job_name(draft.name),
             agent=draft.agent,
             prompt="" if draft.workflow else self._d.redact(check_prompt(draft.prompt)),
-            workflow=self._check_workflow(draft),
+            workflow=await self._check_workflow(draft),
             schedule=schedule,
             conversation_mode=parse_conversation_mode(draft.conversation_mode),
             missed=parse_missed_rule(draft.missed),
@@ -111,7 +111,7 @@ class CronJobs:
             self._d.requests.check_content(job.prompt, "prompt")
         return job
 
-    def _check_workflow(self, draft: JobDraft) -> str:
+    async def _check_workflow(self, draft: JobDraft) -> str:
         """Return the text of the workflow. Raise BadRequest if it has mistakes, or what only a prompt can have."""
         if not draft.workflow:
             return ""
@@ -123,7 +123,7 @@ class CronJobs:
                 fix="Set `timeout` for its steps in the file.",
             )
         source = self._d.redact(draft.workflow)
-        self._d.workflows.parse(source, file=draft.file)
+        await self._d.workflows.parse(source, file=draft.file)
         return source
 
     async def find(self, owner: ConversationKey, reference: str) -> CronJob:

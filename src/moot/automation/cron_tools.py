@@ -10,7 +10,7 @@ import msgspec
 
 from moot.automation.cron_jobs import CONVERSATION, NOWHERE, CronJobs, JobDraft
 from moot.automation.firing_status import describe_firing
-from moot.automation.owners import MayDirect, choose_agent, find_owner
+from moot.automation.owners import AgentChooser, find_owner
 from moot.domain.cron_job import MOST_FIRINGS, ConversationMode, CronJob, FiringRecord, MissedRule
 from moot.domain.errors import BadRequest
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
@@ -23,13 +23,14 @@ from moot.multiagent.teammates.teammates import Teammates
 GROUP = "schedules"
 _DEFAULT_ENTRIES = 20
 _SHOWN_PROMPT = 500
+_MOST_LISTED = 500
 _SHOWN_RESULT = 2_000
 _ID = {"type": "string", "description": "The id or name of the job."}
 
 
-def build_cron_tools(jobs: CronJobs, teammates: Teammates, may_direct: MayDirect) -> list[Tool]:
+def build_cron_tools(jobs: CronJobs, teammates: Teammates, chooser: AgentChooser) -> list[Tool]:
     return [
-        CronAdd(jobs, may_direct),
+        CronAdd(jobs, chooser),
         CronList(jobs, teammates),
         CronPause(jobs),
         CronResume(jobs),
@@ -90,26 +91,26 @@ class CronAdd:
         fine=frozenset({"session_mode", "deliver_to", "timeout", "timezone", "missed", "agent"}),
     )
 
-    def __init__(self, jobs: CronJobs, may_direct: MayDirect) -> None:
+    def __init__(self, jobs: CronJobs, chooser: AgentChooser) -> None:
         self._jobs = jobs
-        self._may_direct = may_direct
+        self._chooser = chooser
 
     def line(self, arguments: dict[str, Any]) -> str:
         when = f"{arguments.get('schedule_type', '')} {arguments.get('schedule', '')}"
         return f"schedule {arguments.get('name', '')} ({when}): {arguments.get('prompt', '')}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        owner = find_owner(context)
+        owner, deliver_to = find_owner(context), tuple(map(str, arguments.get("deliver_to") or ()))
         draft = JobDraft(
             name=clean(str(arguments["name"])),
             schedule_type=str(arguments["schedule_type"]),
             schedule=str(arguments["schedule"]),
             prompt=clean(str(arguments["prompt"])),
-            agent=choose_agent(owner, str(arguments.get("agent") or ""), self._may_direct),
+            agent=self._chooser.choose(context, str(arguments.get("agent") or ""), delivers=NOWHERE not in deliver_to),
             zone=str(arguments.get("timezone") or ""),
             conversation_mode=str(arguments.get("session_mode") or ""),
             missed=str(arguments.get("missed") or ""),
-            deliver_to=tuple(map(str, arguments.get("deliver_to") or ())),
+            deliver_to=deliver_to,
             timeout=str(arguments.get("timeout") or ""),
             cwd=context.cwd,
             search_path=context.search_path,
@@ -150,10 +151,15 @@ class CronList:
         owner = find_owner(context)
         found = await self._jobs.list_jobs(owner)
         last = await self._jobs.list_last_firings(agent=owner.agent, sender=owner.sender)
-        data = [_job_data(job, last.get(job.id), self._teammates) for job in found]
+        # How a run ended, or that it waits, tells what it has read.
+        runs = [RunView(record.run) for record in last.values() if record.run is not None]
+        # What is not shown can be found by name.
+        shown = found[:_MOST_LISTED]
+        data = [_job_data(job, last.get(job.id), self._teammates) for job in shown]
+        text = await self._teammates.texts.join(runs, lambda _: _to_json({"jobs": data, "count": len(found)}))
         return ToolResult(
-            content=_to_json({"jobs": data, "count": len(data)}),
-            taint=frozenset().union(*(job.taint for job in found)),
+            content=text.content,
+            taint=text.taint.union(*(job.taint for job in found)),
         )
 
 
@@ -260,7 +266,7 @@ class CronHistory:
         found = await self._jobs.list_firings(job_id=job_id, agent=owner.agent, sender=owner.sender, limit=limit)
         runs = [RunView(record.run) for record in found if record.run is not None]
         text = await self._teammates.texts.join(runs, lambda _: _render_history(found, self._teammates))
-        return ToolResult(content=text.content, taint=text.taint)
+        return ToolResult(content=text.content, taint=text.taint.union(*(record.job.taint for record in found)))
 
 
 def _tell(job: CronJob, **facts: str | None) -> ToolResult:
@@ -278,7 +284,8 @@ def _job_data(job: CronJob, last: FiringRecord | None, teammates: Teammates) -> 
         "schedule_type": job.schedule.kind,
         "schedule": job.schedule.text,
         "timezone": job.schedule.zone,
-        "prompt": _cut(job.prompt, _SHOWN_PROMPT),
+        "prompt": _cut(job.prompt, _SHOWN_PROMPT) or None,
+        "workflow": True if job.workflow else None,
         "agent": job.agent,
         "session_mode": job.conversation_mode,
         "deliver_to": [CONVERSATION if job.delivers else NOWHERE],
@@ -305,6 +312,10 @@ def _entry_data(record: FiringRecord, teammates: Teammates) -> dict[str, Any]:
         "run_id": firing.run_id or None,
         "reason": firing.skipped,
     }
+    if record.workflow is not None:
+        # workflow_status has the results of its steps.
+        data["started_at"] = format_instant(record.workflow.created_at, zone)
+        data["completed_at"] = format_instant(record.workflow.ended_at, zone) if record.workflow.ended_at else None
     if run is not None:
         data["started_at"] = format_instant(run.started_at, zone) if run.started_at else None
         data["completed_at"] = format_instant(run.ended_at, zone) if run.ended_at else None

@@ -1,15 +1,15 @@
-"""Which conversation automation works for: that of the person, also if a teammate or a background run asks. Pure."""
+"""Which conversation automation works for, and which agents a run may have work for it. Used by the tools."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Forbidden
 from moot.domain.ports.tool import RunContext
-from moot.domain.run import Run
+from moot.domain.run import Run, RunKind
+from moot.domain.run_view import RunView
 from moot.domain.senders import owner_of
-
-# Tells whether an agent directs others, and may therefore have them work.
-MayDirect = Callable[[str], bool]
 
 
 def find_owner(context: RunContext) -> ConversationKey:
@@ -22,16 +22,43 @@ def find_run_owner(run: Run) -> ConversationKey:
     return _name_person(run.root)
 
 
-def choose_agent(owner: ConversationKey, wanted: str, may_direct: MayDirect) -> str:
-    """Return the agent that does the work. Only one that directs others may name another than itself.
+class AgentChooser(Struct, frozen=True, kw_only=True):
+    """Decides which agents a run may have work: so nobody gets work done with tools that it could not use itself."""
 
-    So nobody gets work done with tools that it could not use itself.
-    """
-    if not wanted or wanted == owner.agent:
-        return owner.agent
-    if not may_direct(owner.agent):
-        raise Forbidden(f"{owner.agent} cannot have {wanted} work", fix="Leave the agent out.")
-    return wanted
+    # Whether an agent directs others, and may therefore have them work.
+    may_direct: Callable[[str], bool]
+    find_live: Callable[[str], RunView | None]
+
+    def choose(self, context: RunContext, wanted: str, *, delivers: bool = True) -> str:
+        """Return the agent that does the work. Only one that directs others may name another than itself.
+
+        The modes and approvals of a run whose result is not delivered are those of its own agent. So another agent may
+        not work without the conversation being told.
+        """
+        self._require_all_tools(context)
+        owner = find_owner(context)
+        if not wanted or wanted == owner.agent:
+            return owner.agent
+        if not self.may_direct(owner.agent):
+            raise Forbidden(f"{owner.agent} cannot have {wanted} work", fix="Leave the agent out.")
+        if not delivers:
+            raise Forbidden(f"the result of {wanted} cannot be kept back", fix="Let it be told in the conversation.")
+        return wanted
+
+    def check(self, context: RunContext, agents: Iterable[str]) -> None:
+        """Raise Forbidden if one of the agents of a workflow may not work for the conversation, or be told of it."""
+        self._require_all_tools(context)
+        owner = find_owner(context)
+        others = sorted(set(agents) - {owner.agent})
+        if others and not self.may_direct(owner.agent):
+            fix = f"Name {owner.agent} as the agent of every step, and no other agent in deliver_to."
+            raise Forbidden(f"{owner.agent} cannot have {others[0]} work", fix=fix)
+
+    def _require_all_tools(self, context: RunContext) -> None:
+        """A background run that was given only some tools could get at the others in a run that has all of them."""
+        view = self.find_live(context.root_id or context.run_id)
+        if view is not None and view.run.kind is RunKind.BACKGROUND and view.run.spawn.allowed_tools is not None:
+            raise Forbidden("a run that has only some of its tools cannot start others", fix="Do it in this run.")
 
 
 def _name_person(key: ConversationKey) -> ConversationKey:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from moot.domain.errors import MootError, NotFound, StoreError
+from moot.domain.errors import BadRequest, MootError, NotFound, StoreError
 from moot.domain.near_names import suggest_name
 from moot.domain.text import clean
 from moot.domain.workflow_file import SUFFIX, check_name, mark_taint, read_taint
@@ -17,6 +17,8 @@ from moot.domain.workflow_yaml import MAX_BYTES
 
 # The sender whose workflows are in the folder itself: the one of the person at this computer.
 _MAIN_SENDER = "user"
+# The workflows of one sender.
+MOST_SAVED = 500
 
 
 class SavedWorkflow(Struct, frozen=True, kw_only=True):
@@ -41,8 +43,11 @@ class SavedWorkflows:
 
     def save(self, owner: str, name: str, source: str, taint: frozenset[str]) -> Path:
         """Write a workflow; one of the same name is replaced. It is on disk when this returns."""
-        folder = self.find_folder(owner)
-        path = folder / f"{check_name(name)}{SUFFIX}"
+        folder, name = self.find_folder(owner), check_name(name)
+        path = folder / f"{name}{SUFFIX}"
+        names = self.list_names(owner)
+        if len(names) >= MOST_SAVED and name not in names:
+            raise BadRequest(f"there are {len(names)} saved workflows already", fix="Remove one first.")
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _replace(path, mark_taint(source, taint).encode())
@@ -65,13 +70,9 @@ class SavedWorkflows:
             raise StoreError(f"the workflow {path} cannot be read: {error}") from error
         return SavedWorkflow(name=name, path=str(path), source=text, taint=read_taint(text))
 
-    def list_all(self, owner: str) -> list[SavedWorkflow]:
-        """Return the workflows of a sender by name. Unreadable ones are left out."""
-        found: list[SavedWorkflow] = []
-        for name in sorted(self._names(owner)):
-            with suppress(MootError):
-                found.append(self.load(owner, name))
-        return found
+    def list_names(self, owner: str) -> list[str]:
+        """Return the names of a sender's workflows. Their texts together could be very large."""
+        return sorted(self._names(owner))
 
     def remove(self, owner: str, name: str) -> SavedWorkflow:
         """Delete a workflow file; return what it was."""

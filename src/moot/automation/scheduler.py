@@ -19,7 +19,7 @@ from moot.domain.errors import Conflict, MootError, NotFound
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.cron import CronStore
 from moot.domain.run import Run
-from moot.domain.workflow import WorkflowLaunch, WorkflowRun
+from moot.domain.workflow import Workflow, WorkflowLaunch, WorkflowRun
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
 
@@ -44,8 +44,8 @@ class RunStarter(Protocol):
 class WorkflowStarter(Protocol):
     """Executes workflows: the WorkflowExecutor."""
 
-    def prepare(self, start: WorkflowStart) -> WorkflowLaunch: ...
-    def adopt(self, run: WorkflowRun) -> object:
+    async def prepare(self, start: WorkflowStart) -> WorkflowLaunch: ...
+    def adopt(self, run: WorkflowRun, workflow: Workflow) -> object:
         """Begin with a run that was stored."""
         ...
 
@@ -78,7 +78,7 @@ class Scheduler:
     async def fire_now(self, job: CronJob) -> str:
         """Start a run of a job at once and return its id; the schedule stays as it is."""
         now = self._clock.now()
-        work = self._make_work(job, now, now)
+        work = await self._make_work(job, now, now)
         firing = Firing(job_id=job.id, due_at=now, fired_at=now, is_manual=True)
         fired = await self._jobs.fire(job, firing, work, next_at=job.next_at)
         if fired is None:
@@ -89,11 +89,11 @@ class Scheduler:
         self._begin(work)
         return fired.run_id
 
-    def _make_work(self, job: CronJob, due_at: float, now: float) -> Run | WorkflowLaunch:
+    async def _make_work(self, job: CronJob, due_at: float, now: float) -> Run | WorkflowLaunch:
         """Return what a firing starts: a run with the prompt, or a run of the workflow."""
         if not job.workflow:
             return make_job_run(job, run_id=self._d.starter.new_id(), due_at=due_at, now=now)
-        return self._d.workflows.prepare(
+        return await self._d.workflows.prepare(
             WorkflowStart(
                 source=job.workflow,
                 owner=job.owner.sender,
@@ -107,7 +107,7 @@ class Scheduler:
 
     def _begin(self, work: Run | WorkflowLaunch) -> None:
         if isinstance(work, WorkflowLaunch):
-            self._d.workflows.adopt(work.run)
+            self._d.workflows.adopt(work.run, work.workflow)
         else:
             self._d.starter.adopt(work)
 
@@ -160,7 +160,7 @@ class Scheduler:
             firing = replace(firing, skipped=SkipReason.MISSED)
         else:
             try:
-                work = self._make_work(job, due_at, now)
+                work = await self._make_work(job, due_at, now)
             except MootError as error:
                 logger.warning("schedule %s (%s) cannot start its workflow: %s", job.name, job.id, error.message)
                 firing = replace(firing, skipped=SkipReason.REFUSED)

@@ -17,7 +17,7 @@ from moot.automation.active_workflow import ActiveWorkflow, judge
 from moot.automation.places import Places
 from moot.automation.watchers import Watchers
 from moot.automation.workflow_reports import WorkflowReports, render_report, render_step_report
-from moot.automation.workflow_start import WorkflowStart, make_launch, make_step_run
+from moot.automation.workflow_start import WorkflowStart, make_launch, make_step_run, read_workflow
 from moot.domain.automation_config import WorkflowConfig
 from moot.domain.errors import Busy, Conflict, Fenced, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, Event, RunBlocked, RunUnblocked
@@ -41,7 +41,7 @@ from moot.domain.workflow import (
     read_result,
     render_prompt,
 )
-from moot.domain.workflow_file import BadWorkflow, parse_workflow
+from moot.domain.workflow_file import BadWorkflow
 from moot.domain.workflow_view import WorkflowView, make_view, replay
 from moot.engine.bus import Bus
 from moot.engine.request_factory import RequestFactory
@@ -91,9 +91,9 @@ class WorkflowExecutor:
 
     # ---- start --------------------------------------------------------------------------------
 
-    def parse(self, source: str, *, file: str = "") -> Workflow:
+    async def parse(self, source: str, *, file: str = "") -> Workflow:
         """Return the workflow of a text. Raise BadWorkflow with all its mistakes."""
-        return parse_workflow(source, file=file, agents=self._d.agents())
+        return await read_workflow(source, file=file, agents=self._d.agents())
 
     def redact(self, source: str) -> str:
         """Return a text without secrets."""
@@ -103,25 +103,26 @@ class WorkflowExecutor:
         """Start a workflow; its steps begin as soon as there are places. The same start is made once."""
         self._require_enabled()
         start = replace(start, source=self._d.redact(start.source))
-        workflow = self.parse(start.source, file=start.file)
+        workflow = await self.parse(start.source, file=start.file)
         owned = sum(active.run.owner == start.owner for active in self._active.values())
         if owned >= MOST_RUNNING:
             raise Busy(f"{owned} workflows are running already", fix="Wait for some of them, or cancel them.")
         made = make_launch(start, workflow, now=self._d.clock.now(), rng=self._d.rng)
         run = await self._d.workflows.create(made.run, made.reports)
         reach("workflow.created")
-        self.adopt(run)
+        self.adopt(run, workflow)
         return run
 
-    def prepare(self, start: WorkflowStart) -> WorkflowLaunch:
+    async def prepare(self, start: WorkflowStart) -> WorkflowLaunch:
         """Return the run of a start whose text was checked before. Whoever stores it calls `adopt`."""
         self._require_enabled()
-        return make_launch(start, parse_workflow(start.source), now=self._d.clock.now(), rng=self._d.rng)
+        workflow = await read_workflow(start.source)
+        return make_launch(start, workflow, now=self._d.clock.now(), rng=self._d.rng)
 
-    def adopt(self, run: WorkflowRun) -> None:
+    def adopt(self, run: WorkflowRun, workflow: Workflow) -> None:
         """Begin with a run that was stored."""
         if run.id not in self._active and not run.ended_at:
-            self._activate(ActiveWorkflow(run, Progress(parse_workflow(run.source))))
+            self._activate(ActiveWorkflow(run, Progress(workflow)))
 
     def _require_enabled(self) -> None:
         if self._closing:
@@ -144,7 +145,7 @@ class WorkflowExecutor:
         """Go on with the workflows that a daemon left, and deliver the reports that are owed."""
         for run in await self._d.workflows.recover():
             try:
-                workflow = parse_workflow(run.source)
+                workflow = await read_workflow(run.source)
             except BadWorkflow as error:
                 # It was written by a version that accepted it.
                 await self._d.workflows.end(run.id, WorkflowStatus.FAILED, error=error.message, now=self._d.clock.now())
@@ -186,7 +187,8 @@ class WorkflowExecutor:
 
     async def _load_results(self, run: WorkflowRun) -> Progress:
         attempts = await self._d.workflows.list_attempts(run.id)
-        return replay(parse_workflow(run.source), attempts, await self._load_taints(attempts)).progress
+        workflow = await read_workflow(run.source)
+        return replay(workflow, attempts, await self._load_taints(attempts)).progress
 
     # ---- execution ----------------------------------------------------------------------------
 
@@ -254,7 +256,10 @@ class WorkflowExecutor:
         if active.is_cancelled:
             await self._stop(run.id)
         await self._d.teammates.wait_for_end([run.id], seconds=None, every=True)
-        return (await self._d.teammates.find(run.id)).run
+        ended = (await self._d.teammates.find(run.id)).run
+        if ended.end is None:
+            raise Fenced(f"another daemon goes on with run {run.id}")
+        return ended
 
     async def _start_run(self, active: ActiveWorkflow, step: WorkflowStep, attempt: StepAttempt) -> Run:
         content, taint = render_prompt(step, active.progress.results)
@@ -375,13 +380,14 @@ class WorkflowExecutor:
         attempts = await self._d.workflows.list_attempts(run.id)
         active = self._active.get(run.id)
         waiting = frozenset(each for each in active.running.values() if self._places.is_waiting(each)) if active else ()
-        return make_view(run, parse_workflow(run.source), attempts, frozenset(waiting))
+        workflow = active.progress.workflow if active else await read_workflow(run.source)
+        return make_view(run, workflow, attempts, frozenset(waiting))
 
     async def find_taint(self, run: WorkflowRun) -> frozenset[str]:
-        """Return the taint of what a view of the run shows."""
-        active = self._active.get(run.id)
-        results = (active.progress if active is not None else await self._load_results(run)).results
-        return run.taint.union(*(result.taint for result in results.values()))
+        """Return the taint of what a view of the run shows, also of steps that run, wait or are tried again."""
+        runs = [each.run for each in await self._d.workflows.list_attempts(run.id) if each.run is not None]
+        seen = [self._d.teammates.find_live(each.id) or RunView(each) for each in runs]
+        return run.taint | (await self._d.teammates.texts.join(seen, lambda _: "")).taint
 
     def _on_waiting(self, event: Event) -> None:
         """A step that waits makes room for another."""

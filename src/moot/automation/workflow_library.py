@@ -40,13 +40,13 @@ class WorkflowLibrary(Struct, frozen=True, kw_only=True):
 
     async def check(self, order: SaveOrder) -> tuple[str, CronJob | None]:
         """Return the name, and the job that runs it by itself. Raise an error if it cannot be saved."""
-        workflow = self.executor.parse(order.source, file=order.file)
+        workflow = await self.executor.parse(order.source, file=order.file)
         name = check_name(order.name or workflow.name)
         known = await self._find_job(order.owner, name)
         if workflow.schedule is not None:
             if known is not None and not known.workflow:
                 raise Conflict(f"there is a job {name!r} with a prompt", fix="Give the workflow another name.")
-            return name, self.jobs.check(order.owner, _make_draft(order, name, workflow, workflow.schedule))
+            return name, await self.jobs.check(order.owner, _make_draft(order, name, workflow, workflow.schedule))
         if known is None or not known.workflow:
             return name, None
         source = self.executor.redact(order.source)

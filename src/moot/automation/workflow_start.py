@@ -1,5 +1,6 @@
-"""What a start of a workflow consists of, and the runs of its steps. Pure, except for the random source passed in."""
+"""What a start of a workflow consists of, the reading of its text, and the runs of its steps."""
 
+from collections.abc import Collection
 from random import Random
 
 from msgspec import Struct
@@ -10,6 +11,11 @@ from moot.domain.ids import make_id
 from moot.domain.run import Limits, Run, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.senders import RUN_SENDERS, WORKFLOW_SENDER, owner_of
 from moot.domain.workflow import Workflow, WorkflowLaunch, WorkflowReport, WorkflowRun, WorkflowStep
+from moot.domain.workflow_file import parse_workflow
+from moot.tools.threads import run_in_thread
+
+# A longer text is read in a thread: it may take more than a few milliseconds.
+_SHORT = 4_096
 
 
 class WorkflowStart(Struct, frozen=True, kw_only=True):
@@ -26,6 +32,13 @@ class WorkflowStart(Struct, frozen=True, kw_only=True):
     taint: frozenset[str] = frozenset()
 
 
+async def read_workflow(source: str, *, file: str = "", agents: Collection[str] | None = None) -> Workflow:
+    """Return the workflow of a text. Raise BadWorkflow with all its mistakes."""
+    if len(source) <= _SHORT:
+        return parse_workflow(source, file=file, agents=agents)
+    return await run_in_thread(parse_workflow, source, file=file, agents=agents)
+
+
 def find_person_key(key: ConversationKey) -> ConversationKey:
     """Return the conversation with a person that a conversation belongs to."""
     return ConversationKey(key.agent, owner_of(key.sender)) if key.sender.startswith(RUN_SENDERS) else key
@@ -34,7 +47,7 @@ def find_person_key(key: ConversationKey) -> ConversationKey:
 def make_launch(start: WorkflowStart, workflow: Workflow, *, now: float, rng: Random) -> WorkflowLaunch:
     """Return the run that a start makes, with the reports it owes."""
     run = _make_run(start, workflow, now=now, rng=rng)
-    return WorkflowLaunch(run=run, reports=tuple(_list_reports(run, workflow)))
+    return WorkflowLaunch(run=run, reports=tuple(_list_reports(run, workflow)), workflow=workflow)
 
 
 def _make_run(start: WorkflowStart, workflow: Workflow, *, now: float, rng: Random) -> WorkflowRun:
@@ -50,6 +63,12 @@ def _make_run(start: WorkflowStart, workflow: Workflow, *, now: float, rng: Rand
         search_path=start.search_path,
         taint=start.taint,
     )
+
+
+def list_agents(workflow: Workflow) -> set[str]:
+    """Return the agents that work for a workflow, or are told its results."""
+    told = {*workflow.deliver_to, *(agent for step in workflow.steps for agent in step.deliver_to)}
+    return told | {step.agent or ROOT for step in workflow.steps}
 
 
 def _list_reports(run: WorkflowRun, workflow: Workflow) -> list[WorkflowReport]:

@@ -4,17 +4,20 @@ Anybody who can publish can write them. They are taken one subject at a time, by
 """
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable
 from contextlib import suppress
 
 from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig
-from nats.js.errors import NotFoundError
+from nats.js.errors import APIError, NotFoundError
 
 from moot.broker.nats_link import NatsLink
 from moot.broker.nats_stream import STREAM, make_malformed_name, restore_subject
 from moot.domain.goal import read_goal_id
+
+logger = logging.getLogger(__name__)
 
 # What is left waits for the next time.
 _MOST_SUBJECTS = 100
@@ -33,7 +36,11 @@ async def remove_malformed(link: NatsLink, report: Callable[[str], object]) -> N
     stream = await link.call(link.jetstream.stream_info(STREAM, subjects_filter=">"))
     found = [subject for subject in sorted(stream.state.subjects or {}) if is_malformed(restore_subject(subject))]
     for subject in found[:_MOST_SUBJECTS]:
-        await _remove(link, subject, report)
+        try:
+            await _remove(link, subject, report)
+        except APIError as error:
+            # Another daemon is removing it: a subject has one consumer at a time.
+            logger.info("messages on %.128r stay for now: %s", subject, error.description)
 
 
 def is_malformed(subject: str) -> bool:

@@ -85,13 +85,18 @@ COMMANDS: dict[str, CommandEntry] = {
         REMEMBER, "moot.cli.commands.agent_memory:memory", "List, search, forget and export what agents remember."
     ),
     "knowledge": CommandEntry(
-        REMEMBER, "moot.cli.commands.knowledge:knowledge", "List, search, save and forget stored knowledge."
+        REMEMBER,
+        "moot.cli.commands.knowledge:knowledge",
+        "List, search, save and forget stored knowledge; answer inquiries.",
     ),
     "learning": CommandEntry(
         REMEMBER, "moot.cli.commands.learning:learning", "Show and delete what was learned from failures of tools."
     ),
     "graph": CommandEntry(
         REMEMBER, "moot.cli.commands.graph:graph", "The knowledge graph: show, facts, types, conflicts, import, export."
+    ),
+    "rag": CommandEntry(
+        REMEMBER, "moot.cli.commands.rag:rag", "Documents: index files and pages, search, answer, list, forget."
     ),
     "usage": CommandEntry(REMEMBER, "moot.cli.commands.memory:usage", "Show tokens and cost per conversation."),
     "trace": CommandEntry(REMEMBER, "moot.cli.commands.trace:trace", "List turns, or show all events of one."),

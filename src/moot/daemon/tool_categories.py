@@ -56,6 +56,7 @@ _CATEGORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "save and search knowledge and learnings",
         ("search_*", "save_knowledge", "get_knowledge_history", "save_learning", "learning_*", "rag_*"),
     ),
+    "librarian": ("questions about what is not known", ("librarian_*",)),
     "graph": ("read the knowledge graph", ("graph_*",)),
     "automation": ("schedules, background tasks", ("cron_*", "bg_*")),
     "workflow": ("run steps of several agents in order", ("workflow_*",)),
@@ -108,6 +109,8 @@ def _find_switch(name: str, facts: ToolFacts) -> str:
     """Return which table of the configuration turns a category off; empty if none does."""
     if name in ("graph", "ontology") and not facts.config.tools.graph.enabled:
         return "enabled is false in [graph]"
+    if name == "librarian" and not facts.config.librarian.enabled:
+        return "enabled is false in [librarian]"
     return "enabled is false in [workflow]" if name == "workflow" and not facts.config.workflow.enabled else ""
 
 

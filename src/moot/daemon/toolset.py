@@ -123,6 +123,7 @@ class Toolset:
         d.bus.observe(self._forget_reads, Compacted)
         self.servers = McpServers(config.mcp, self._mcp_dependencies())
         self._built_from = config
+        self._built_with_inquiries = self._asks_inquiries()
         built_in = self._build_tools(config)
         self.plugins = Plugins(
             d.paths.tools, taken=(*(tool.spec.name for tool in built_in), *control.names(), CONTINUE)
@@ -135,7 +136,7 @@ class Toolset:
 
     async def reload(self) -> None:
         config = self._config()
-        if config != self._built_from:
+        if config != self._built_from or self._asks_inquiries() != self._built_with_inquiries:
             self._rebuild(config)
         # In a thread, because it loads foreign code, which may take long, up to a limit.
         await asyncio.to_thread(self.plugins.reload)
@@ -157,6 +158,7 @@ class Toolset:
             self.sandbox = self._new_sandbox(config)
             self._scripts = self._script_tools()
         self._built_from = config
+        self._built_with_inquiries = self._asks_inquiries()
         self._set_built_in(self._build_tools(config))
 
     def _set_built_in(self, tools: list[Tool]) -> None:
@@ -232,6 +234,9 @@ class Toolset:
     def off_limits(self) -> OffLimits:
         return _find_off_limits(self._d.paths, self._d.config)
 
+    def _asks_inquiries(self) -> bool:
+        return self._d.config.current.librarian.enabled
+
     def _config(self) -> ToolsConfig:
         return self._d.config.current.tools
 
@@ -281,6 +286,11 @@ class Toolset:
                 redact=d.redactor,
             ),
             *knowledge_tools.tools(knowledge=d.storage.knowledge, learnings=d.storage.learnings, clock=d.clock),
+            *(
+                knowledge_tools.inquiry_tools(inquiries=d.storage.inquiries, clock=d.clock)
+                if self._asks_inquiries()
+                else ()
+            ),
             *(graph_tools.tools(graph=d.storage.graph, clock=d.clock) if config.graph.enabled else ()),
             *secrets.tools(secrets=d.vault),
             *crypto.tools(keys=keychain, secrets=d.vault),

@@ -6,7 +6,9 @@ from types import MappingProxyType
 from msgspec import Struct, field
 
 from moot.domain.automation_config import BackgroundConfig, CronConfig, WorkflowConfig
+from moot.domain.knowledge_config import GraphConfig, KnowledgeConfig, LibrarianConfig
 from moot.domain.mcp import McpConfig
+from moot.domain.rag_config import RagConfig
 from moot.domain.run import Limits
 from moot.domain.telemetry_config import MetricsConfig, TelemetryConfig
 
@@ -204,31 +206,6 @@ class InterceptorConfig(Struct, frozen=True, kw_only=True):
     redact_personal: bool = False
 
 
-# Tools that read or look something up. Tools for secrets, memory or stored outputs are excluded.
-READING = (
-    "fs_read", "fs_list", "fs_stat", "fs_search", "fs_glob", "web_fetch", "web_search", "browser_extract",
-    "browser_observe", "graph_*", "search_*", "list_skills", "view_skill", "ontology_get_*", "ontology_query_*",
-    "ontology_facts_at", "mcp__*__get_*", "mcp__*__list_*", "mcp__*__read_*", "mcp__*__search_*", "mcp__*__query_*",
-    "mcp__*__fetch_*",
-)  # fmt: skip
-
-
-class KnowledgeConfig(Struct, frozen=True, kw_only=True):
-    """[knowledge]: whether tool calls are learned from, and what is stored of their results."""
-
-    enabled: bool = False
-    reading_tools: tuple[str, ...] = READING
-    max_characters: int = 4_096
-    # The stored versions of one tool's results; older ones are deleted.
-    versions: int = 20
-
-
-class GraphConfig(Struct, frozen=True, kw_only=True):
-    """[graph]: whether there is a knowledge graph for agents."""
-
-    enabled: bool = True
-
-
 class MemoryConfig(Struct, frozen=True, kw_only=True):
     """[memory]: how many memories an agent keeps per sender, and how often notes of a conversation are made."""
 
@@ -331,6 +308,7 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     outputs: OutputConfig = OutputConfig()
     knowledge: KnowledgeConfig = KnowledgeConfig()
     graph: GraphConfig = GraphConfig()
+    rag: RagConfig = RagConfig()
     tool_search: ToolSearchConfig = ToolSearchConfig()
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -359,6 +337,7 @@ class Config(Struct, frozen=True, kw_only=True):
     workflow: WorkflowConfig = WorkflowConfig()
     run_ledger: RunLedgerConfig = RunLedgerConfig()
     agent_memory: AgentMemoryConfig = AgentMemoryConfig()
+    librarian: LibrarianConfig = LibrarianConfig()
     traces: TraceConfig = TraceConfig()
     metrics: MetricsConfig = MetricsConfig()
     telemetry: TelemetryConfig = TelemetryConfig()
@@ -373,6 +352,7 @@ class Config(Struct, frozen=True, kw_only=True):
         """The groups of tools that are turned off."""
         has_tasks = self.background.enabled is not False
         groups = {"schedules": self.cron.enabled, "background tasks": has_tasks, "workflows": self.workflow.enabled}
+        groups["documents"] = self.tools.rag.enabled
         return frozenset(group for group, is_enabled in groups.items() if not is_enabled)
 
 

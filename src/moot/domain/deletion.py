@@ -13,7 +13,7 @@ class DeletionCounts(Struct, frozen=True, kw_only=True):
     tasks: int = 0
     notes: int = 0
     outputs: int = 0
-    # Learnings from tool calls, and results stored as knowledge.
+    # Learnings from tool calls, results stored as knowledge, and inquiries.
     lessons: int = 0
     # Rules made in it, permanent or for one of its runs.
     rules: int = 0
@@ -21,3 +21,5 @@ class DeletionCounts(Struct, frozen=True, kw_only=True):
     mail: int = 0
     # Scheduled jobs that it owns.
     schedules: int = 0
+    # Documents that were indexed for it.
+    documents: int = 0

@@ -4,6 +4,8 @@ import csv
 import hashlib
 import math
 import re
+import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from typing import Any
@@ -14,6 +16,7 @@ from msgspec import Struct
 from moot.domain.errors import BadRequest, MootError, TooLarge
 from moot.domain.graph import (
     DEFAULT_CONFIDENCE,
+    MOST_PROPERTIES,
     NewEntity,
     NewFact,
     Refusal,
@@ -28,6 +31,9 @@ from moot.domain.text import clean
 # Rows and characters of what a tool imports at once; a person imports a file in parts of this size.
 MOST_ROWS = 2_000
 MOST_CHARACTERS = 1_000_000
+# Facts, and declared types and predicates, of one import: it is one transaction, and others wait for it.
+MOST_FACTS = 2_000
+MOST_DECLARED = 1_000
 
 # Columns of a CSV file and fields of an object that hold the id, the first that is there.
 _ID_FIELDS = ("id", "entity_id", "name")
@@ -60,14 +66,20 @@ def check_size(data: str) -> None:
 
 
 def check_rows(parsed: Parsed) -> None:
-    if parsed.total > MOST_ROWS:
-        raise TooLarge(f"the data has {parsed.total:,} rows", fix=f"Import at most {MOST_ROWS:,} at once, or a file.")
+    check_count(parsed.total, MOST_ROWS, "rows")
+    check_count(sum(len(entity.facts) for entity in parsed.entities), MOST_FACTS, "facts")
+    check_count(len(parsed.declared), MOST_DECLARED, "types and predicates")
+
+
+def check_count(count: int, most: int, what: str) -> None:
+    if count > most:
+        raise TooLarge(f"the data has {count:,} {what}", fix=f"Import at most {most:,} at once, or a file.")
 
 
 # ---- CSV ------------------------------------------------------------------------------------------
 
 
-def parse_csv(data: str, type_name: str) -> Parsed:
+def parse_csv(data: str, type_name: str, *, most_rows: int = sys.maxsize) -> Parsed:
     """Return one entity per row. The first row has the names of the properties; one of them is the id.
 
     A row whose fields do not match the header, or whose quotes do not end, is refused with its line.
@@ -86,6 +98,7 @@ def parse_csv(data: str, type_name: str) -> Parsed:
                 entities.append(_read_row(header, row, type_name, place))
             except MootError as error:
                 refusals.append(Refusal(place=place, reason=error.sentence))
+        check_count(len(entities) + len(refusals), most_rows, "rows")
     if not header:
         raise BadRequest("the CSV data has no header", fix="The first row names the properties.")
     return Parsed(entities=tuple(entities), refusals=tuple(refusals))
@@ -120,8 +133,10 @@ def _find_delimiter(text: str) -> str:
 
 
 def _check_header(row: Sequence[str]) -> list[str]:
+    if len(row) > MOST_PROPERTIES + 1:
+        raise BadRequest(f"the header has {len(row)} columns", fix=f"An entity has at most {MOST_PROPERTIES}.")
     header = [" ".join(clean(field).split()) for field in row]
-    repeated = sorted({field for field in header if header.count(field) > 1})
+    repeated = sorted(field for field, count in Counter(header).items() if count > 1)
     if "" in header or repeated:
         problem = f"names {repeated[0]!r} twice" if repeated and repeated[0] else "has an empty name"
         raise BadRequest(f"the header {problem}", fix="Give each column a name of its own.")
@@ -156,7 +171,7 @@ def _make_id(type_name: str, fields: dict[str, Any]) -> str:
 # ---- JSON -----------------------------------------------------------------------------------------
 
 
-def parse_json(data: str, type_name: str = "", *, source: str = "json") -> Parsed:
+def parse_json(data: str, type_name: str = "", *, source: str = "json", most_rows: int = sys.maxsize) -> Parsed:
     """Return the entities of a JSON document: a list of them, or an object with `entities`, as an export has it.
 
     An object may also have `facts`, and declare `types` and `predicates`.
@@ -166,7 +181,9 @@ def parse_json(data: str, type_name: str = "", *, source: str = "json") -> Parse
         document = {"entities": document}
     if not isinstance(document, dict) or not {"entities", "facts"} & document.keys():
         raise BadRequest("the JSON data has no list of entities", fix='Write {"entities": [{"id": …, "type": …}]}.')
-    reader = _JsonReader(type_name, source)
+    for key in ("types", "predicates", "entities", "facts"):
+        check_count(len(_list(document, key)), most_rows, "rows")
+    reader = _JsonReader(type_name, source, sys.maxsize if most_rows == sys.maxsize else MOST_FACTS)
     for kind, key in ((TermKind.TYPE, "types"), (TermKind.PREDICATE, "predicates")):
         for number, item in enumerate(_list(document, key), 1):
             reader.declare(kind, item, f"{kind} {number}")
@@ -208,7 +225,10 @@ def _list(document: dict[str, Any], key: str) -> list[Any]:
 
 
 class _JsonReader:
-    def __init__(self, type_name: str, source: str) -> None:
+    """`most_facts` is the most that all entities may have together."""
+
+    def __init__(self, type_name: str, source: str, most_facts: int = sys.maxsize) -> None:
+        self._room = most_facts
         self._type = type_name
         self._source = source
         self._entities: list[NewEntity] = []
@@ -246,9 +266,11 @@ class _JsonReader:
             type_name = _text(fields, "type", "") or self._type
             properties = read_properties(_require_object(fields.get("properties") or {}))
             check_properties(properties)
-            facts = tuple(
-                self._make_fact(_require_object(each), entity_id, type_name) for each in _list(fields, "relations")
-            )
+            relations = _list(fields, "relations")
+            self._room -= len(relations)
+            if self._room < 0:
+                raise TooLarge("the data has too many facts", fix=f"Import at most {MOST_FACTS:,} at once, or a file.")
+            facts = tuple(self._make_fact(_require_object(each), entity_id, type_name) for each in relations)
             aliases = tuple(dict.fromkeys(_read_alias(each) for each in _list(fields, "aliases")))
             self._entities.append(
                 NewEntity(

@@ -48,6 +48,11 @@ def parse_mode(text: str) -> Mode:
         raise BadRequest(f"{text!r} is not a mode", fix=f"Use {', '.join(Mode)}.") from None
 
 
+def narrow_mode(one: ConversationMode, other: ConversationMode) -> ConversationMode:
+    """Return the stricter of two modes."""
+    return min(one, other, key=lambda each: list(Mode).index(each.mode))
+
+
 def next_mode(mode: Mode) -> Mode:
     """Return the mode that the key of a chat switches to."""
     return _SWITCHED[(_SWITCHED.index(mode) + 1) % len(_SWITCHED)] if mode in _SWITCHED else Mode.PLAN

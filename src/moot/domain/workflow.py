@@ -13,12 +13,16 @@ from msgspec import Struct
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import Outcome, Run
 from moot.domain.schedule import ScheduleKind
-from moot.domain.workflow_condition import Condition
+from moot.domain.workflow_condition import Condition, fold
 
 DEFAULT_SECONDS = 600.0
 DEFAULT_PARALLEL = 4
 # The longest result that is put into the prompt of another step.
 LONGEST_RESULT = 60_000
+# What lists contain of the text of a workflow: all texts together could be very large.
+LISTED_SOURCE = 200
+# The longest texts that the results in one prompt may have together: a prompt can name thousands of them.
+LONGEST_RESULTS = 600_000
 
 REFERENCE = re.compile(r"\{\{[ \t]*([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.result[ \t]*\}\}")
 
@@ -139,6 +143,7 @@ class WorkflowLaunch(Struct, frozen=True, kw_only=True):
     """A run of a workflow that is to be stored, with the reports it owes."""
 
     run: WorkflowRun
+    workflow: Workflow
     reports: tuple[WorkflowReport, ...] = ()
 
 
@@ -176,18 +181,25 @@ def read_result(run: Run, taint: frozenset[str]) -> StepResult:
 def render_prompt(step: WorkflowStep, results: Mapping[str, StepResult]) -> tuple[str, frozenset[str]]:
     """Return the prompt with the results it refers to, and their taint. What is inserted is not looked at again."""
     taint: set[str] = set()
+    room = LONGEST_RESULTS
 
     def insert(match: re.Match[str]) -> str:
+        nonlocal room
         result = results[match[1]]
         taint.update(result.taint)
-        cut = len(result.text) - LONGEST_RESULT
-        return result.text if cut <= 0 else f"{result.text[:LONGEST_RESULT]}\n(… {cut} characters more)"
+        shown = result.text[: min(room, LONGEST_RESULT)]
+        room -= len(shown)
+        cut = len(result.text) - len(shown)
+        return shown if not cut else f"{shown}\n(… {cut} characters more)"
 
     text = REFERENCE.sub(insert, step.prompt)
-    # Whether a step runs at all is decided by the results that its condition reads.
-    for name in step.when.steps if step.when is not None else ():
-        taint.update(results[name].taint)
-    return text, frozenset(taint)
+    return text, frozenset(taint | find_condition_taint(step, results))
+
+
+def find_condition_taint(step: WorkflowStep, results: Mapping[str, StepResult]) -> frozenset[str]:
+    """Return the taint of what decides whether a step runs: the results that its condition reads."""
+    names = step.when.steps if step.when is not None else ()
+    return frozenset().union(*(results[name].taint for name in names))
 
 
 class Progress:
@@ -198,12 +210,16 @@ class Progress:
         self.steps = {step.id: step for step in workflow.steps}
         self.results: dict[str, StepResult] = {}
         self.has_failed = False
+        # The results as conditions compare them.
+        self._folded: dict[str, str] = {}
         self._missing = {step.id: len(step.depends_on) for step in workflow.steps}
         self._dependents: dict[str, list[str]] = {step.id: [] for step in workflow.steps}
         for step in workflow.steps:
             for name in step.depends_on:
                 self._dependents[name].append(step.id)
-        self._ready = deque(step.id for step in workflow.steps if not step.depends_on)
+        self._ready = deque[str]()
+        # The steps whose dependencies have ended, and of which it is not decided whether they are skipped.
+        self._undecided = deque(step.id for step in workflow.steps if not step.depends_on)
         self._decide()
 
     @property
@@ -240,19 +256,24 @@ class Progress:
         for dependent in self._dependents[name]:
             self._missing[dependent] -= 1
             if not self._missing[dependent]:
-                self._ready.append(dependent)
+                self._undecided.append(dependent)
 
     def _decide(self) -> None:
-        """Skip the ready steps whose condition does not hold; this may make others ready, or skip them."""
-        if self.has_failed:
-            return
-        for _ in range(len(self.steps)):
-            skipped = [name for name in self._ready if name not in self.results and self._is_skipped(self.steps[name])]
-            if not skipped:
-                return
-            self.mark_started(skipped)
-            for name in skipped:
-                self._record(name, StepResult(state=StepState.SKIPPED))
+        """Make steps ready, or skip them because their condition does not hold; this may decide others."""
+        while self._undecided and not self.has_failed:
+            name = self._undecided.popleft()
+            if name in self.results:
+                continue
+            if self._is_skipped(self.steps[name]):
+                self._record(name, StepResult(state=StepState.SKIPPED, taint=self._find_skip_taint(name)))
+            else:
+                self._ready.append(name)
+
+    def _find_skip_taint(self, name: str) -> frozenset[str]:
+        """Return the taint of a skipped step: that it was skipped tells what others have said."""
+        step = self.steps[name]
+        skipped = [self.results[each] for each in step.depends_on if self.results[each].state is StepState.SKIPPED]
+        return find_condition_taint(step, self.results).union(*(each.taint for each in skipped))
 
     def _is_skipped(self, step: WorkflowStep) -> bool:
         """A step is skipped with one it depends on, unless its condition looks at the status of that one."""
@@ -264,4 +285,8 @@ class Progress:
 
     def _read(self, name: str, field: str) -> str:
         result = self.results[name]
-        return result.text if field == "result" else str(result.state)
+        if field != "result":
+            return str(result.state)
+        if name not in self._folded:
+            self._folded[name] = fold(result.text)
+        return self._folded[name]

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from moot.domain.near_names import suggest_name
 
-# Returns a field of a step: ("check", "result").
+# Returns a field of a step, folded: ("check", "result").
 Read = Callable[[str, str], str]
 
 FIELDS = ("result", "status")
@@ -24,6 +24,11 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<text>\"[^\"]*\"|'[^']*')|(?P<field>[A-Za-z0-9][A-Za-z0-9_-]*\.[A-Za-z_]+)"
     r"|(?P<sign>==|!=|\(|\))|(?P<word>[A-Za-z0-9_][A-Za-z0-9_.-]*))"
 )
+
+
+def fold(text: str) -> str:
+    """Return a text as it is compared: without surrounding white space, and in lower case."""
+    return text.strip().casefold()
 
 
 class BadCondition(Exception):
@@ -50,7 +55,7 @@ class Comparison(Struct, frozen=True):
     text: str
 
     def holds(self, read: Read) -> bool:
-        found, wanted = read(self.step, self.field).strip().casefold(), self.text.strip().casefold()
+        found, wanted = read(self.step, self.field), fold(self.text)
         match self.operator:
             case "==":
                 return found == wanted

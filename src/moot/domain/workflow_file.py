@@ -4,7 +4,7 @@ The result is a Workflow (workflow.py). Used by automation/ and `moot workflow c
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import yaml
 
@@ -34,6 +34,7 @@ _MAX_TEXT = 2_000
 _MAX_LIST = 500
 _MAX_PARALLEL = 64
 _MAX_ATTEMPTS = 10
+_MAX_COMPARISONS = 4_000
 _MAX_SECONDS = 86_400.0
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -117,7 +118,7 @@ class _Table:
             if name in self._found:
                 reader.report(key, f"`{name}` is given twice")
             elif name not in known:
-                near = suggest_name(name, known)
+                near = reader.suggest(name, known)
                 reader.report(key, f"{what} has no key `{name[:80]}`. {near or 'Keys: ' + ', '.join(known) + '.'}")
             else:
                 self._found[name], self._keys[name] = value, key
@@ -190,6 +191,11 @@ class _Reader:
         # Where each dependency, condition and prompt of a step is written, to report what is wrong with it.
         self._uses: list[tuple[str, str, yaml.Node, str]] = []
         self._wrong: list[tuple[str, str, yaml.Node]] = []
+        self._comparisons = 0
+
+    def suggest(self, name: str, known: Iterable[str]) -> str:
+        """Return a suggestion for a wrong name. There is none for mistakes that are not shown: comparing takes long."""
+        return suggest_name(name, known) if len(self.problems) < MAX_PROBLEMS else ""
 
     def report(self, node: yaml.Node, reason: str, *, shift: int = 0) -> None:
         if len(self.problems) < MAX_PROBLEMS * 4:
@@ -295,7 +301,7 @@ class _Reader:
             self.report(table.at(name), "a step has one agent")
         for agent, place in found:
             if self._agents is not None and agent not in self._agents:
-                near = suggest_name(agent, self._agents)
+                near = self.suggest(agent, self._agents)
                 self.report(place, f"there is no agent {agent[:80]!r}. {near or '`moot agents` lists them.'}")
         return tuple(dict.fromkeys(agent for agent, _ in found))
 
@@ -309,6 +315,10 @@ class _Reader:
         except BadCondition as error:
             is_quoted = isinstance(place, yaml.ScalarNode) and place.style in ("'", '"')
             self.report(place, f"`when`: {error.reason}", shift=error.at + is_quoted)
+            return None
+        self._comparisons += len(condition.comparisons)
+        if self._comparisons > _MAX_COMPARISONS:
+            self.report(place, f"the conditions have more than {_MAX_COMPARISONS} comparisons")
             return None
         for other in sorted(condition.steps):
             self._uses.append((name, other, place, "`when`"))
@@ -335,7 +345,7 @@ class _Reader:
             self.report(self._find_dependency(cycle), f"the steps depend on each other in a circle: {path}")
         for name, other, place, what in self._uses:
             if other not in known:
-                near = suggest_name(other, known)
+                near = self.suggest(other, known)
                 verb = f"{what} of step {name!r} refers to" if what else f"step {name!r} depends on"
                 self.report(place, f"{verb} a step {other[:80]!r} that does not exist. {near}")
             elif what and not cycle and not ancestors.includes(name, other):

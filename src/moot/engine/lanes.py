@@ -213,6 +213,9 @@ class LaneSteering:
     def has_mail(self) -> bool:
         return any(each.request is not None and each.request.author == MAIL_AUTHOR for each in self._lane.waiting)
 
+    def has_waiting(self) -> bool:
+        return bool(self._lane.waiting)
+
     def put_back(self, requests: Sequence[RunRequest]) -> None:
         self._lane.waiting.extendleft(self._taken.pop(request.id) for request in reversed(requests))
         self._lane.announce_positions()

@@ -12,6 +12,7 @@ from moot.domain.events import TextChunk, TextEnded, TextStarted, ToolFinished, 
 from moot.domain.message import Message, Role, ToolCall
 from moot.domain.ports.agent_data import Memories
 from moot.domain.ports.clock import Clock
+from moot.domain.ports.knowledge import Inquiries
 from moot.domain.ports.project import ReadProject, read_nothing
 from moot.domain.ports.tool import RunContext
 from moot.domain.ports.traces import StepStore, TraceNotes
@@ -28,14 +29,13 @@ from moot.engine.deadline import Deadline, WaitTimer
 from moot.engine.gate import AT_ONCE, Gate
 from moot.engine.injection import inject_mail
 from moot.engine.mailboxes import Mailboxes
-from moot.engine.memory_framing import frame_memories
 from moot.engine.outcome import Repetition, judge
-from moot.engine.project_framing import add_facts, frame_project
 from moot.engine.steering import show_steered
 from moot.engine.step import Reply, Step, emit_refusal
 from moot.engine.step_calls import make_calls
 from moot.engine.step_records import StepRecords
 from moot.engine.turn import Brief, Ending, Progress, Turn
+from moot.engine.turn_framing import FramingSources, frame_turn
 from moot.engine.turn_state import TurnState
 from moot.failpoint import reach
 
@@ -58,6 +58,7 @@ class LoopDependencies(Struct, frozen=True, kw_only=True):
     clock: Clock
     rng: Random
     memories: Memories
+    inquiries: Inquiries
     read_project: ReadProject = read_nothing
 
 
@@ -71,8 +72,8 @@ class Loop:
         self._notes = dependencies.notes
         self._clock = dependencies.clock
         self._rng = dependencies.rng
-        self._memories = dependencies.memories
-        self._read_project = dependencies.read_project
+        d = dependencies
+        self._sources = FramingSources(d.memories, d.inquiries, d.read_project, d.clock)
         self._records = StepRecords(dependencies.steps)
 
     async def run(self, turn: Turn, progress: Progress) -> Ending:
@@ -95,10 +96,7 @@ class Loop:
         if turn.model.window_is_assumed:
             await turn.model.find_window()
         briefing = await self._brief(turn)
-        project = await frame_project(turn, self._read_project, self._clock.now())
-        project = add_facts(project, briefing.facts, briefing.facts_taint)
-        remembered = await frame_memories(turn, self._memories, self._clock.now())
-        project = add_facts(project, remembered.text, remembered.taint)
+        project = await frame_turn(turn, briefing, self._sources)
         turn.history.open_with((*project.opening, *briefing.opening))
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
         progress.is_harmless, progress.has_effect = toolbox.is_harmless, toolbox.has_effect

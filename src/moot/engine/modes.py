@@ -11,7 +11,7 @@ from moot.domain.auto_approve import AutoApproveLevel, resolve_level
 from moot.domain.config import InterceptorConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import EventSource, ModeChanged
-from moot.domain.mode import ConversationMode, Mode, resolve_mode
+from moot.domain.mode import ConversationMode, Mode, narrow_mode, resolve_mode
 from moot.domain.ports.clock import Clock
 from moot.domain.senders import owner_of
 from moot.engine.bus import Bus
@@ -24,10 +24,18 @@ class ModeStore(Protocol):
     async def set_auto_approve(self, key: ConversationKey, level: str, *, now: float) -> None: ...
 
 
-class Modes:
-    """`has_sandbox` returns whether commands run in a sandbox."""
+async def find_no_starter(key: ConversationKey) -> ConversationKey | None:
+    return None
 
-    def __init__(
+
+class Modes:
+    """`has_sandbox` returns whether commands run in a sandbox.
+
+    `find_starter` returns the conversation that started the workflow of which a conversation is a step: an agent gets
+    nothing done by way of another one that its own conversation would ask about.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a mode depends on
         self,
         *,
         store: ModeStore,
@@ -36,6 +44,7 @@ class Modes:
         find_agent: Callable[[str], Agent | None],
         bus: Bus,
         clock: Clock,
+        find_starter: Callable[[ConversationKey], Awaitable[ConversationKey | None]] = find_no_starter,
     ) -> None:
         self._store = store
         self._config = config
@@ -43,10 +52,13 @@ class Modes:
         self._find_agent = find_agent
         self._bus = bus
         self._clock = clock
+        self._find_starter = find_starter
 
     async def find(self, key: ConversationKey) -> ConversationMode:
         """Return the mode of a conversation. The one of a background run is that of the conversation it belongs to."""
-        return await self._resolve(await self._store.find_mode(_person_key(key)))
+        found = await self._resolve(await self._store.find_mode(_person_key(key)))
+        starter = await self._find_starter(key)
+        return found if starter is None else narrow_mode(found, await self.find(starter))
 
     async def find_default(self) -> ConversationMode:
         """Return the mode of a conversation that has none of its own."""
@@ -66,12 +78,16 @@ class Modes:
         own = await self._store.find_auto_approve(_person_key(key))
         agent = self._find_agent(key.agent)
         other = self._find_agent(speaker) if speaker not in ("", key.agent) else None
-        return resolve_level(
+        level = resolve_level(
             own,
             await self.find(key),
             of_agent=agent.auto_approve if agent is not None else None,
             of_speaker=other.auto_approve if other is not None else None,
         )
+        starter = await self._find_starter(key)
+        if starter is None:
+            return level
+        return min(level, await self.find_auto_approve(starter, speaker or key.agent), key=lambda each: each.rank)
 
     async def has_own_level(self, key: ConversationKey) -> bool:
         """Return whether the level of the dial was set for this conversation."""

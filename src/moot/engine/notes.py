@@ -105,7 +105,7 @@ class Reflections:
         first = max(state.noted_seq + 1, state.last_seq - _MOST_ENTRIES + 1)
         entries = await self._store.list_entries(key, first=first, last=state.last_seq)
         content = (
-            _clean_note(await complete(_OBSERVE, self._render_entries(entries, primary=key.agent))) if entries else ""
+            _clean_note(await complete(_OBSERVE, render_entries(entries, key.agent, self._redact))) if entries else ""
         )
         if not content:
             return []
@@ -119,15 +119,16 @@ class Reflections:
         )
         return [await self._notes.add(key, note, now=self._clock.now())]
 
-    def _render_entries(self, entries: Sequence[Entry], *, primary: str) -> str:
-        """Return the entries as text, each message with its speaker's name. Secrets are removed before cutting."""
-        lines: list[str] = []
-        told = as_text([entry.message for entry in entries])
-        for (role, agent), stretch in groupby(told, key=lambda message: (message.role, message.agent)):
-            speaker = agent or (primary if role is Role.ASSISTANT else "the person")
-            whole = self._redact("\n\n".join(message.content for message in stretch))
-            lines.append(f"{speaker}: {defuse(shorten(whole, _MESSAGE_CHARACTERS)[0])}")
-        return shorten("\n\n".join(lines), _MOST_CHARACTERS)[0]
+
+def render_entries(entries: Sequence[Entry], primary: str, redact: Callable[[str], str]) -> str:
+    """Return the entries as text, each message with its speaker's name. Secrets are removed before cutting."""
+    lines: list[str] = []
+    told = as_text([entry.message for entry in entries])
+    for (role, agent), stretch in groupby(told, key=lambda message: (message.role, message.agent)):
+        speaker = agent or (primary if role is Role.ASSISTANT else "the person")
+        whole = redact("\n\n".join(message.content for message in stretch))
+        lines.append(f"{speaker}: {defuse(shorten(whole, _MESSAGE_CHARACTERS)[0])}")
+    return shorten("\n\n".join(lines), _MOST_CHARACTERS)[0]
 
 
 class NoteTaker:

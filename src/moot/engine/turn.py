@@ -178,6 +178,10 @@ class Steering(Protocol):
         """Whether a queued message consists of mail, which was sent before all that is unread."""
         ...
 
+    def has_waiting(self) -> bool:
+        """Whether any message is queued."""
+        ...
+
     def put_back(self, requests: Sequence[RunRequest]) -> None:
         """Queue messages again that could not be stored; they are next."""
         ...

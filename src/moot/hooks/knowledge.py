@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from moot.domain.config import KnowledgeConfig
 from moot.domain.knowledge import Knowledge, KnowledgeCategory, result_key
+from moot.domain.knowledge_config import KnowledgeConfig
 from moot.domain.output import is_binary, shorten
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.hook import GateCall, Proceed

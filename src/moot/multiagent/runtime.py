@@ -20,13 +20,16 @@ from moot.domain.ports.project import ReadProject, read_nothing
 from moot.domain.ports.secrets import SealerSource, SecretConsent
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.tool import Tool
+from moot.domain.ports.workflows import Workflows
 from moot.domain.run import RunRequest, RunStatus
+from moot.domain.senders import find_workflow_id
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.dependencies import RunsDependencies
 from moot.engine.gate import Gate
 from moot.engine.history import Histories
+from moot.engine.librarian import Librarian, LibrarianDependencies
 from moot.engine.loop import Loop, LoopDependencies
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.modes import Modes
@@ -108,6 +111,7 @@ class Runtime:
             find_agent=d.registry.find,
             bus=d.bus,
             clock=clock,
+            find_starter=_make_starter_finder(storage.workflows),
         )
         self.traces = Traces(store=storage.traces, redact=redactor.for_log, clock=clock)
         self._retention = TraceRetention(
@@ -136,6 +140,7 @@ class Runtime:
         d.tools.register(ToolSearch(), *self._build_control(), *self.peers.build_tools())
         d.bus.observe(self.traces.read, *TRACED)
         d.bus.observe(d.notes.on_run_ended, RunEnded)
+        d.bus.observe(self._build_librarian().on_run_ended, RunEnded)
 
     @property
     def dependencies(self) -> RuntimeDependencies:
@@ -231,6 +236,7 @@ class Runtime:
                 clock=d.clock,
                 rng=d.rng,
                 memories=d.storage.memories,
+                inquiries=d.storage.inquiries,
                 read_project=d.read_project,
             )
         )
@@ -250,6 +256,23 @@ class Runtime:
                 bus=d.bus,
                 spawned=self.live,
                 observe_model=d.observe_model,
+            )
+        )
+
+    def _build_librarian(self) -> Librarian:
+        d = self._d
+        return Librarian(
+            LibrarianDependencies(
+                store=d.storage.store,
+                inquiries=d.storage.inquiries,
+                knowledge=d.storage.knowledge,
+                agents=self.team.resolve_agent,
+                models=d.models,
+                config=lambda: d.config.current.librarian,
+                redact=d.redactor,
+                supervisor=d.supervisor,
+                clock=d.clock,
+                rng=d.rng,
             )
         )
 
@@ -306,6 +329,17 @@ class Runtime:
                 stop=d.stop_jobs,
             )
         )
+
+
+def _make_starter_finder(workflows: Workflows) -> Callable[[ConversationKey], Awaitable[ConversationKey | None]]:
+    """Return a function for the conversation that started the workflow of which a conversation is a step."""
+
+    async def find_starter(key: ConversationKey) -> ConversationKey | None:
+        run_id = find_workflow_id(key.sender)
+        run = await workflows.get(run_id) if run_id else None
+        return run.origin if run is not None else None
+
+    return find_starter
 
 
 def _make_model_finder(dependencies: RuntimeDependencies, team: Team) -> Callable[[str, str], Model]:

@@ -19,7 +19,7 @@ from moot.domain.cron_job import (
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.run import Run
 from moot.domain.schedule import Schedule, ScheduleKind
-from moot.domain.workflow import WorkflowLaunch
+from moot.domain.workflow import LISTED_SOURCE, WorkflowLaunch
 from moot.store import conversations, found_runs, rows, runs, workflow_rows
 from moot.store.sqlite import SqliteStore
 
@@ -31,6 +31,7 @@ _CHANGED = ", ".join(
     f"{name} = excluded.{name}" for name in _COLUMNS.split(", ") if name not in {"id", "agent", "sender", "created_at"}
 )
 _SELECT = f"SELECT {_COLUMNS} FROM cron_jobs"
+_SELECT_LISTED = _SELECT.replace(" workflow,", f" substr(workflow, 1, {LISTED_SOURCE}),")
 _SELECT_FIRINGS = (
     "SELECT job_id, due_at, fired_at, run_id, skipped, manual FROM cron_firings JOIN cron_jobs ON cron_jobs.id = job_id"
 )
@@ -141,7 +142,8 @@ def _find(db: apsw.Connection, owner: ConversationKey, name: str) -> CronJob | N
 
 def _list_jobs(db: apsw.Connection, agent: str, sender: str) -> list[CronJob]:
     found = db.execute(
-        f"{_SELECT} WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2) ORDER BY name, id", (agent, sender)
+        f"{_SELECT_LISTED} WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2) ORDER BY name, id",
+        (agent, sender),
     )
     return [_job(row) for row in found]
 
@@ -228,10 +230,9 @@ def _list_last_firings(db: apsw.Connection, agent: str, sender: str) -> list[Fir
 def _read_records(db: apsw.Connection, found: Sequence[rows.Row]) -> list[FiringRecord]:
     records: list[FiringRecord] = []
     for row in found:
-        firing, job = _firing(row), _get(db, str(row[0]))
-        assert job is not None, "a firing has a job"
+        firing, job = _firing(row), _job(rows.one(db.execute(f"{_SELECT_LISTED} WHERE id = ?", (row[0],))))
         run = found_runs.get(db, firing.run_id) if firing.run_id and not job.workflow else None
-        workflow = workflow_rows.get(db, firing.run_id) if firing.run_id and run is None else None
+        workflow = workflow_rows.get_listed(db, firing.run_id) if firing.run_id and run is None else None
         records.append(FiringRecord(firing=firing, job=job, run=run, workflow=workflow))
     return records
 

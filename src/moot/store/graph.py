@@ -31,6 +31,8 @@ _FACT = (
 )
 _ROOTS_OF_TYPE = "(SELECT root FROM graph_entities WHERE owner = ? AND type = ?)"
 _OF_TYPE = f"IN (SELECT number FROM graph_entities WHERE root IN {_ROOTS_OF_TYPE})"
+# The entities that have this root.
+_IN_GROUP = "(SELECT number FROM graph_entities WHERE root = ?)"
 _SIMILAR = 500
 
 
@@ -222,10 +224,10 @@ class SqlGraphRows:
         self._facts = self.count_facts() + 1 if self._facts >= 0 else -1
         return self._db.last_insert_rowid()
 
-    def confirm_fact(self, number: int, confidence: float, taint: frozenset[str]) -> None:
+    def confirm_fact(self, number: int, confidence: float, source: str, taint: frozenset[str]) -> None:
         self._db.execute(
-            "UPDATE graph_facts SET confidence = ?, taint = ? WHERE number = ?",
-            (confidence, rows.encode_taint(taint), number),
+            "UPDATE graph_facts SET confidence = ?, source = ?, taint = ? WHERE number = ?",
+            (confidence, source, rows.encode_taint(taint), number),
         )
 
     def retract_fact(self, fact: Fact, statement: Statement, reason: str, *, is_wrong: bool) -> None:
@@ -237,6 +239,24 @@ class SqlGraphRows:
     def get_fact(self, number: int) -> Fact:
         return _fact(rows.one(self._db.execute(f"{_FACT} WHERE f.number = ?", (number,))))
 
+    def find_same(self, subject: EntityRow, predicate: str, target: EntityRow, valid: Period) -> int:
+        found = self._db.execute(
+            f"SELECT number FROM graph_facts WHERE subject IN {_IN_GROUP} AND predicate = ? AND object IN {_IN_GROUP}"
+            " AND is_wrong = 0 AND retracted_at = 0 AND (valid_from IS NULL OR valid_from <= ?)"
+            " AND (valid_to IS NULL OR valid_to >= ?) ORDER BY number LIMIT 1",
+            (subject.root, predicate, target.root, valid.start, valid.end),
+        ).fetchone()
+        return 0 if found is None else int(found[0])
+
+    def count_alike(self, subject: str, predicate: str, target: str, *, limit: int) -> int:
+        entities = [self.find_entity(name) for name in (subject, *([target] if target else []))]
+        roots = [entity.root for entity in entities if entity is not None]
+        if len(roots) < len(entities):
+            return 0
+        condition = f"subject IN {_IN_GROUP}" + (f" AND object IN {_IN_GROUP}" if target else "")
+        counted = f"SELECT 1 FROM graph_facts WHERE {condition} AND predicate = ? LIMIT ?"
+        return int(self._db.execute(f"SELECT count(*) FROM ({counted})", (*roots, predicate, limit)).get)
+
     def list_facts(self, wanted: FactFilter, hidden: frozenset[str]) -> list[Fact]:
         # An entity belongs to the owner. With the owner as a condition beside it, all facts of the owner would be read.
         is_about = bool(wanted.subject or wanted.object)
@@ -247,7 +267,7 @@ class SqlGraphRows:
                 entity = self.find_entity(entity_id)
                 if entity is None:
                     return []
-                conditions += f" AND {column} IN (SELECT number FROM graph_entities WHERE root = ?)"
+                conditions += f" AND {column} IN {_IN_GROUP}"
                 values.append(entity.root)
         if wanted.predicate:
             conditions += " AND f.predicate = ?"

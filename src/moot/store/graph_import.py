@@ -15,7 +15,7 @@ from moot.domain.graph import (
 )
 from moot.domain.ontology import Term, TermKind, TermStatus, check_number, check_proposal
 from moot.store.graph_rows import EntityRow, GraphRows
-from moot.store.graph_rules import MOST_ALIASES, add_fact, conflicts_about, type_of, use_entity
+from moot.store.graph_rules import MOST_ALIASES, add_fact, check_alike, conflicts_about, type_of, use_entity
 from moot.store.graph_terms import check_term, use_term
 
 _REASON = "imported as an alias"
@@ -114,6 +114,7 @@ class _Import:
     def _check(self, entity: NewEntity) -> None:
         rows = self._rows
         check_properties(entity.properties)
+        check_alike(rows, entity.facts)
         types: dict[str, str] = {}
         uses = [(entity.id, entity.type)]
         for new in entity.facts:

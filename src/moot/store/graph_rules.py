@@ -1,5 +1,6 @@
 """What may be done with a knowledge graph, over the rows of either store. Called inside one transaction each."""
 
+from collections import Counter
 from collections.abc import Sequence
 from math import inf
 
@@ -38,13 +39,17 @@ from moot.store.graph_rows import EntityRow, GraphRows
 from moot.store.graph_terms import use_term
 
 MOST_ALIASES = 1_000
+# Facts of one subject and exclusive predicate, or that differ only in the time they are true.
+MOST_ALIKE = 1_000
 _EVERYTHING = 1_000_000_000
+_LONGEST_NUMBER = 18
 
 
 # ---- facts ----------------------------------------------------------------------------------------
 
 
 def assert_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: bool) -> Asserted:
+    check_alike(rows, [new])
     asserted = add_fact(rows, new, statement, proposes=proposes)
     if not asserted.is_new:
         return asserted
@@ -64,35 +69,50 @@ def add_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: b
     target = use_entity(rows, new.object, new.object_type, statement)
     # In microseconds, as times are written: what is exported and imported again is then known.
     valid = new.valid or Period(round(statement.now, 6), inf)
-    known = _find_same(rows, subject, new.predicate, target, valid)
-    if known is not None:
-        confirmed = (max(known.confidence, new.confidence), known.taint & statement.taint)
-        rows.confirm_fact(known.number, *confirmed)
-        return Asserted(fact=rows.get_fact(known.number), is_new=False, proposed=tuple(proposed))
+    known = rows.find_same(subject, new.predicate, target, valid)
+    if known:
+        _confirm(rows, rows.get_fact(known), new, statement)
+        return Asserted(fact=rows.get_fact(known), is_new=False, proposed=tuple(proposed))
     if rows.count_facts() >= MOST_FACTS:
         raise BadRequest(f"the graph has {MOST_FACTS} facts already", fix="Export it and clear it.")
     number = rows.add_fact(new, valid, subject, target, statement)
     return Asserted(fact=rows.get_fact(number), is_new=True, proposed=tuple(proposed))
 
 
-def _find_same(rows: GraphRows, subject: EntityRow, predicate: str, target: EntityRow, valid: Period) -> Fact | None:
-    """Return a fact that says the same of a time that includes this one."""
-    wanted = FactFilter(
-        subject=subject.id, predicate=predicate, object=target.id, includes_hidden=True, limit=_EVERYTHING
-    )
-    for fact in rows.list_facts(wanted, frozenset()):
-        truth = fact.truth
-        if truth is not None and not fact.is_retracted and truth.start <= valid.start and valid.end <= truth.end:
-            return fact
-    return None
+def _confirm(rows: GraphRows, known: Fact, new: NewFact, statement: Statement) -> None:
+    """Record that a known fact was stated again.
+
+    Whoever has read nothing untrusted vouches for the fact, so nothing stays of the source that others gave. Whoever
+    has read other untrusted text than the fact comes from changes nothing.
+    """
+    if known.taint and not statement.taint:
+        rows.confirm_fact(known.number, new.confidence, new.source, frozenset())
+    elif statement.taint <= known.taint and new.confidence > known.confidence:
+        rows.confirm_fact(known.number, new.confidence, known.source, known.taint)
 
 
 def conflicts_about(rows: GraphRows, subject: str, predicate: str = "") -> list[FactConflict]:
     exclusive = list_exclusive(rows.load_terms())
     if predicate and predicate not in exclusive:
         return []
-    found = rows.list_facts(FactFilter(subject=subject, predicate=predicate, limit=_EVERYTHING), frozenset())
-    return find_conflicts(fact for fact in found if fact.predicate in exclusive)
+    found: list[Fact] = []
+    for each in [predicate] if predicate else exclusive:
+        found += rows.list_facts(FactFilter(subject=subject, predicate=each, limit=_EVERYTHING), frozenset())
+    return find_conflicts(found)
+
+
+def check_alike(rows: GraphRows, facts: Sequence[NewFact]) -> None:
+    """Raise if a subject would have too many facts that a new one is compared with.
+
+    These are the facts with an exclusive predicate, and those that differ only in the time they are true.
+    """
+    exclusive = list_exclusive(rows.load_terms())
+    counts = Counter((new.subject, new.predicate, new.object) for new in facts)
+    counts += Counter((new.subject, new.predicate, "") for new in facts if new.predicate in exclusive)
+    for (subject, predicate, target), more in counts.items():
+        if rows.count_alike(subject, predicate, target, limit=MOST_ALIKE) + more > MOST_ALIKE:
+            reason = f"{subject!r} would have more than {MOST_ALIKE} facts {predicate!r} that exclude each other"
+            raise BadRequest(reason, fix="Begin with another entity.")
 
 
 def retract(
@@ -127,6 +147,7 @@ def _join_taint(facts: Sequence[Fact]) -> frozenset[str]:
 
 
 def replace_fact(rows: GraphRows, new: NewFact, reason: str, statement: Statement) -> Asserted:
+    check_alike(rows, [new])
     asserted = add_fact(rows, new, statement, proposes=False)
     wanted = FactFilter(subject=asserted.fact.subject, predicate=new.predicate, limit=_EVERYTHING)
     for fact in rows.list_facts(wanted, frozenset()):
@@ -166,12 +187,20 @@ def list_conflicts(rows: GraphRows) -> list[FactConflict]:
     return find_conflicts(rows.list_contested(exclusive)) if exclusive else []
 
 
+def _find_conflict(rows: GraphRows, conflict_id: str) -> FactConflict | None:
+    """Return a conflict by its id, which has the number of its first fact."""
+    number = conflict_id.removeprefix("conflict-")
+    if not number.isdecimal() or len(number) > _LONGEST_NUMBER:
+        return None
+    found = rows.list_facts(FactFilter(after=int(number) - 1, includes_hidden=True, limit=1), frozenset())
+    conflicts = conflicts_about(rows, found[0].subject, found[0].predicate) if found else []
+    return next((each for each in conflicts if each.id == conflict_id), None)
+
+
 def resolve(rows: GraphRows, conflict_id: str, winner: str, reason: str, statement: Statement) -> list[Fact]:
-    conflicts = list_conflicts(rows)
-    conflict = next((each for each in conflicts if each.id == conflict_id), None)
+    conflict = _find_conflict(rows, conflict_id)
     if conflict is None:
-        near = suggest_name(conflict_id, [each.id for each in conflicts])
-        raise NotFound(f"there is no open conflict {conflict_id!r}", fix=f"{near}List them: ontology_list_conflicts.")
+        raise NotFound(f"there is no open conflict {conflict_id!r}", fix="List them: ontology_list_conflicts.")
     found = rows.find_entity(winner)
     canonical = rows.get_entity(found.root).id if found else winner
     winners = [fact for fact in conflict.facts if fact.object == canonical]

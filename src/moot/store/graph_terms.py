@@ -2,13 +2,14 @@
 
 from msgspec.structs import replace
 
-from moot.domain.errors import Conflict
+from moot.domain.errors import BadRequest, Conflict
 from moot.domain.graph import Statement
 from moot.domain.ontology import (
     Term,
     TermKind,
     TermStatus,
     check_name,
+    check_number,
     check_open,
     check_proposal,
     check_transition,
@@ -16,6 +17,9 @@ from moot.domain.ontology import (
     unknown_error,
 )
 from moot.store.graph_rows import GraphRows
+
+# Changes of one type or predicate, all of which are kept.
+MOST_CHANGES = 500
 
 
 def check_term(rows: GraphRows, kind: TermKind, name: str, *, proposes: bool) -> Term | None:
@@ -48,6 +52,7 @@ def add_term(rows: GraphRows, term: Term) -> Term:
     known = rows.load_terms().get((term.kind, term.name))
     if known is not None:
         raise Conflict(f"there is a {known.kind} {known.name!r} already: {known.status}", fix="Promote it instead.")
+    check_number(rows.load_terms(), term.kind, term.name)
     rows.add_term(term)
     return term
 
@@ -63,6 +68,8 @@ def promote(  # noqa: PLR0913 — what one transaction writes
     is_exclusive: bool | None,
 ) -> Term:
     term = require_term(rows.load_terms(), kind, name)
+    if len(rows.list_changes(kind, name)) >= MOST_CHANGES:
+        raise BadRequest(f"the {kind} {name!r} was changed {MOST_CHANGES} times", fix="Use another one.")
     if target is not None and (target is not term.status or is_exclusive is None):
         check_transition(term, target)
     changed = replace(

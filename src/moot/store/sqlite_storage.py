@@ -6,7 +6,9 @@ from moot.domain.ports.storage import Storage
 from moot.store import event_numbers
 from moot.store.asks import SqliteAsks
 from moot.store.cron_jobs import SqliteCron
+from moot.store.documents import SqliteDocuments
 from moot.store.graph import SqliteGraph
+from moot.store.inquiries import SqliteInquiries
 from moot.store.keys import SqliteKeys
 from moot.store.knowledge import SqliteKnowledge
 from moot.store.known_daemons import SqliteKnownDaemons
@@ -39,11 +41,13 @@ def build_storage(store: SqliteStore) -> Storage:
         memories=SqliteMemories(store),
         tasks=SqliteTasks(store),
         graph=SqliteGraph(store),
+        documents=SqliteDocuments(store),
         cron=SqliteCron(store),
         notes=SqliteNotes(store),
         outputs=SqliteOutputs(store),
         knowledge=SqliteKnowledge(store),
         learnings=SqliteLearnings(store),
+        inquiries=SqliteInquiries(store),
         mcp_decisions=SqliteMcpDecisions(store),
         secrets=SqliteSecrets(store),
         keys=SqliteKeys(store),

@@ -9,7 +9,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.owner import taken_over_error
 from moot.domain.senders import SenderSet
-from moot.domain.workflow import StepAttempt, WorkflowReport, WorkflowRun, WorkflowStatus
+from moot.domain.workflow import LISTED_SOURCE, StepAttempt, WorkflowReport, WorkflowRun, WorkflowStatus
 from moot.store import found_runs, rows
 
 _COLUMNS = (
@@ -17,6 +17,7 @@ _COLUMNS = (
     " cancelled_at, ended_at, status, error"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM workflows"
+_SELECT_LISTED = _SELECT.replace(" source,", f" substr(source, 1, {LISTED_SOURCE}),")
 _DAY = 86_400.0
 
 
@@ -78,9 +79,15 @@ def get(db: apsw.Connection, run_id: str) -> WorkflowRun | None:
     return None if row is None else _run(row)
 
 
+def get_listed(db: apsw.Connection, run_id: str) -> WorkflowRun | None:
+    """Return a run as lists have it, with the beginning of its text."""
+    row = db.execute(f"{_SELECT_LISTED} WHERE id = ?", (run_id,)).fetchone()
+    return None if row is None else _run(row)
+
+
 def list_runs(db: apsw.Connection, senders: SenderSet, limit: int, name: str) -> list[WorkflowRun]:
     found: list[WorkflowRun] = []
-    for row in db.execute(f"{_SELECT} WHERE ?1 = '' OR name = ?1 ORDER BY created_at DESC, id DESC", (name,)):
+    for row in db.execute(f"{_SELECT_LISTED} WHERE ?1 = '' OR name = ?1 ORDER BY created_at DESC, id DESC", (name,)):
         if len(found) >= limit:
             break
         if senders.includes(row[3]):

@@ -17,7 +17,7 @@ from moot.domain.ports.storage import Storage
 from moot.domain.run import Outcome, Run, RunEnd
 from moot.domain.schedule import Schedule, ScheduleKind
 from moot.domain.senders import SenderSet
-from moot.domain.workflow import WorkflowLaunch, WorkflowRun, WorkflowStatus
+from moot.domain.workflow import Workflow, WorkflowLaunch, WorkflowRun, WorkflowStatus
 from moot.domain.workflow_file import parse_workflow
 from moot.engine.supervisor import Supervisor
 from moot.store.memory.storage import open_memory_storage
@@ -52,12 +52,12 @@ class Flows:
         self.runs: list[WorkflowRun] = []
         self.refuses = False
 
-    def prepare(self, start: WorkflowStart) -> WorkflowLaunch:
+    async def prepare(self, start: WorkflowStart) -> WorkflowLaunch:
         if self.refuses:
             raise Unavailable("workflows are disabled")
         return make_launch(start, parse_workflow(start.source), now=START, rng=Random(len(self.runs)))
 
-    def adopt(self, run: WorkflowRun) -> object:
+    def adopt(self, run: WorkflowRun, workflow: Workflow) -> object:
         self.runs.append(run)
         return None
 

@@ -1,13 +1,17 @@
 """Workflow files: what is read from them, and every mistake with its line, column and the nearest right word."""
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moot.domain import workflow_file
 from moot.domain.errors import BadRequest
 from moot.domain.schedule import ScheduleKind
 from moot.domain.workflow import DEFAULT_SECONDS, Retry
 from moot.domain.workflow_file import (
+    MAX_PROBLEMS,
     MAX_STEPS,
     BadWorkflow,
     check_name,
@@ -175,3 +179,25 @@ def test_any_text_is_a_workflow_or_a_list_of_problems(text: str) -> None:
     except BadWorkflow as error:
         problems = error.problems
     assert all(problem.line >= 1 and problem.column >= 1 and problem.reason for problem in problems)
+
+
+def test_many_mistakes_cost_no_more_than_those_that_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+
+    def suggest(name: str, known: Iterable[str]) -> str:
+        compared.append(name)
+        return ""
+
+    monkeypatch.setattr(workflow_file, "suggest_name", suggest)
+    steps = "".join(f"- {{id: s{number}, prompt: x, wrong: 1, depends_on: [t{number}]}}\n" for number in range(500))
+    wrong = "".join(f"key{number}: 1\n" for number in range(500))
+    with pytest.raises(BadWorkflow):
+        parse_workflow(f"name: demo\n{wrong}steps:\n{steps}", agents=["moot"])
+    assert len(compared) <= MAX_PROBLEMS
+
+
+def test_comparisons_of_all_conditions_are_bounded() -> None:
+    when = " or ".join(["a.result == x"] * 100)
+    steps = "".join(f"- {{id: s{number}, prompt: x, depends_on: [a], when: {when}}}\n" for number in range(41))
+    with pytest.raises(BadWorkflow, match="more than 4000 comparisons"):
+        parse_workflow(f"name: demo\nsteps:\n- {{id: a, prompt: x}}\n{steps}")

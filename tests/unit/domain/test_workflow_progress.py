@@ -12,6 +12,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.domain.workflow import (
     LONGEST_RESULT,
+    LONGEST_RESULTS,
     Progress,
     Retry,
     StepResult,
@@ -22,7 +23,8 @@ from moot.domain.workflow import (
     read_result,
     render_prompt,
 )
-from moot.domain.workflow_condition import BadCondition, parse_condition
+from moot.domain.workflow_condition import BadCondition, fold, parse_condition
+from moot.domain.workflow_file import parse_workflow
 
 WEB, MCP = frozenset({"web"}), frozenset({"mcp"})
 
@@ -100,7 +102,7 @@ def test_a_skipped_step_skips_those_that_depend_on_it_unless_they_look_at_its_st
 )
 def test_conditions(condition: str, holds: bool) -> None:
     fields = {("a", "result"): "Yes\n", ("a", "status"): "completed"}
-    assert parse_condition(condition).holds(lambda name, field: fields[name, field]) is holds
+    assert parse_condition(condition).holds(lambda name, field: fold(fields[name, field])) is holds
 
 
 @pytest.mark.parametrize(
@@ -187,3 +189,27 @@ def test_every_step_runs_once_and_never_before_those_it_depends_on(
         ended = running.pop(rng.randrange(len(running)))
         progress.finish(ended, done())
     assert sorted(started) == sorted(progress.steps)
+
+
+def test_results_in_a_prompt_are_bounded_together() -> None:
+    step = WorkflowStep(id="b", prompt="{{a.result}}" * 8_000, depends_on=("a",))
+    text, _ = render_prompt(step, {"a": StepResult(state=StepState.COMPLETED, text="x" * 50_000)})
+    assert text.count("x") == LONGEST_RESULTS
+    assert text.endswith("(… 50000 characters more)")
+
+
+def test_a_skipped_step_has_the_taint_of_what_decided_it() -> None:
+    source = """
+name: demo
+steps:
+  - {id: a, prompt: x}
+  - {id: b, prompt: x, depends_on: [a], when: a.result == no}
+  - {id: c, prompt: x, depends_on: [b]}
+  - {id: d, prompt: x, depends_on: [c], when: c.status == skipped}
+"""
+    progress = Progress(parse_workflow(source))
+    progress.finish(
+        progress.take_ready().id, StepResult(state=StepState.COMPLETED, text="yes", taint=frozenset({"web"}))
+    )
+    assert {name: set(progress.results[name].taint) for name in "bc"} == {"b": {"web"}, "c": {"web"}}
+    assert render_prompt(progress.take_ready(), progress.results) == ("x", WEB)

@@ -29,6 +29,7 @@ from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Brief, Briefing, Turn
 from moot.models.scripted import Rule, RuleCall, ScriptedModel
+from moot.store.inquiries import SqliteInquiries
 from moot.store.mail import SqliteMail
 from moot.store.memories import SqliteMemories
 from moot.store.sqlite import SqliteStore, open_store
@@ -218,6 +219,7 @@ async def engine(
             clock=clock,
             rng=Random(1),
             memories=SqliteMemories(store),
+            inquiries=SqliteInquiries(store),
         )
     )
     dependencies = RunsDependencies(

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.daemon.clock import ManualClock, SystemClock
-from moot.domain.config import KnowledgeConfig
 from moot.domain.knowledge import Knowledge, KnowledgeCategory
+from moot.domain.knowledge_config import KnowledgeConfig
 from moot.domain.learning import (
     CallRecord,
     Learning,

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.cli import output
 from moot.cli.connect import run_connected
@@ -24,7 +25,8 @@ from moot.wire import moot_pb2 as pb
 
 _MOST_BYTES = 64 * 1024 * 1024
 _PART_ROWS = 250
-_PART_CHARACTERS = 2_000_000
+_PART_FACTS = 500
+_PART_CHARACTERS = 500_000
 _BAR = 20
 # Refusals that are printed; --json has all.
 _PRINTED = 20
@@ -38,6 +40,13 @@ class _Total(Struct):
     conflicts: int = 0
     proposed: list[str] = []
     refusals: list[Refusal] = []
+
+
+class _Piece(Struct, frozen=True, kw_only=True):
+    """An entity as it is sent: with all its facts, or some of them."""
+
+    entity: NewEntity
+    is_first: bool = True
 
 
 @click.command("import")
@@ -60,7 +69,7 @@ def import_graph(file: str, type_name: str, trust: bool, sender: str) -> None:
             for part, document in _split(parsed):
                 request = pb.ImportGraphMsg(sender=sender, content=document, trust=trust)
                 _add(total, part, (await connection.request(pb.ClientMessage(import_graph=request))).graph_imported)
-                done += len(part)
+                done += sum(piece.is_first for piece in part)
                 bar.update(_render_progress(done, len(parsed.entities)))
 
     try:
@@ -107,23 +116,34 @@ def _read_file(path: Path) -> str:
         raise BadRequest(f"{path} is not UTF-8 text", fix="Convert it to UTF-8 first.") from error
 
 
-def _split(parsed: Parsed) -> Iterator[tuple[Sequence[NewEntity], str]]:
+def _split(parsed: Parsed) -> Iterator[tuple[Sequence[_Piece], str]]:
     """Return the parts to send: the entities of each, and its document. The first declares types and predicates."""
     declared = [_term_data(term) for term in parsed.declared]
-    part: list[NewEntity] = []
+    part: list[_Piece] = []
     items: list[dict[str, Any]] = []
-    size = 0
-    for entity in parsed.entities:
-        item = _entity_data(entity)
-        length = len(json.dumps(item))
-        if part and (len(part) == _PART_ROWS or size + length > _PART_CHARACTERS):
+    size = facts = 0
+    for piece in _cut(parsed.entities):
+        item = _entity_data(piece.entity)
+        length, count = len(json.dumps(item)), len(piece.entity.facts)
+        is_full = len(part) == _PART_ROWS or size + length > _PART_CHARACTERS or facts + count > _PART_FACTS
+        if part and is_full:
             yield part, _document(items, declared)
-            part, items, size, declared = [], [], 0, []
-        part.append(entity)
+            part, items, size, facts, declared = [], [], 0, 0, []
+        part.append(piece)
         items.append(item)
         size += length
+        facts += count
     if part or declared:
         yield part, _document(items, declared)
+
+
+def _cut(entities: Sequence[NewEntity]) -> Iterator[_Piece]:
+    """Return the entities, each with no more facts than fit into a part."""
+    for entity in entities:
+        yield _Piece(entity=replace(entity, facts=entity.facts[:_PART_FACTS]))
+        for start in range(_PART_FACTS, len(entity.facts), _PART_FACTS):
+            facts = entity.facts[start : start + _PART_FACTS]
+            yield _Piece(entity=replace(entity, properties={}, facts=facts), is_first=False)
 
 
 def _document(items: Sequence[dict[str, Any]], declared: Sequence[dict[str, Any]]) -> str:
@@ -156,15 +176,15 @@ def _fact_data(fact: NewFact) -> dict[str, Any]:
     return data
 
 
-def _add(total: _Total, part: Sequence[NewEntity], answer: pb.GraphImported) -> None:
-    total.entities += answer.entities
+def _add(total: _Total, part: Sequence[_Piece], answer: pb.GraphImported) -> None:
+    total.entities += max(0, answer.entities - sum(not piece.is_first for piece in part))
     total.facts += answer.facts
     total.conflicts += answer.conflicts
     total.proposed += answer.proposed
     for refusal in answer.refusals:
         # The daemon counts the entities of the part; their places in the file are known here.
         number = refusal.place.removeprefix("entity ")
-        place = part[int(number) - 1].place if number.isdigit() else refusal.place
+        place = part[int(number) - 1].entity.place if number.isdigit() else refusal.place
         total.refusals.append(Refusal(place=place, reason=refusal.reason))
 
 

@@ -1,4 +1,4 @@
-"""`moot knowledge`: what is stored as knowledge: list, search, show, history, save, forget."""
+"""`moot knowledge`: what is stored as knowledge: list, search, show, save, forget, and inquiries."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -117,6 +117,68 @@ def forget(key: str, yes: bool, sender: str) -> None:
     output.emit(
         {"key": key, "versions": done.count}, render=lambda _: f"Forgot {format_plural(done.count, 'version')}."
     )
+
+
+@knowledge.command()
+@click.option("--all", "everything", is_flag=True, help="Include those that were answered or dismissed.")
+@sender_option
+@output.json_option
+def inquiries(everything: bool, sender: str) -> None:
+    """List what the librarian would like to know."""
+    found = fetch(pb.ReadKnowledgeMsg(view="inquiries", all=everything, sender=sender)).inquiries
+
+    def render(_: Any) -> str:
+        rows = [[each.inquiry_id, each.agent, each.priority, _describe_state(each), each.question] for each in found]
+        return terminal.render_table(["ID", "AGENT", "PRIORITY", "STATE", "QUESTION"], rows) or "No inquiries."
+
+    output.emit([_inquiry_data(each) for each in found], render=render)
+
+
+@knowledge.command()
+@click.argument("inquiry")
+@click.argument("text")
+@sender_option
+@output.json_option
+def answer(inquiry: str, text: str, sender: str) -> None:
+    """Answer an INQUIRY, given by its id or the beginning of it. TEXT is saved as knowledge."""
+    request = pb.ChangeKnowledgeMsg(change="answer", inquiry_id=inquiry, content=require_utf8(text), sender=sender)
+    done = send_request(pb.ClientMessage(change_knowledge=request)).knowledge_changed
+    output.emit({"version": done.version}, render=lambda _: "Saved. It will not be asked again.")
+
+
+@knowledge.command()
+@click.argument("inquiry")
+@sender_option
+@output.json_option
+def dismiss(inquiry: str, sender: str) -> None:
+    """Dismiss an INQUIRY, given by its id or the beginning of it. It is not asked again."""
+    send_request(
+        pb.ClientMessage(change_knowledge=pb.ChangeKnowledgeMsg(change="dismiss", inquiry_id=inquiry, sender=sender))
+    )
+    output.emit({"dismissed": inquiry}, render=lambda _: "Dismissed. It will not be asked again.")
+
+
+def _describe_state(info: pb.InquiryInfo) -> str:
+    if info.status != "pending":
+        return info.status
+    return f"asked {numbers.format_time(info.asked_at)}" if info.asked_at else "not asked yet"
+
+
+def _inquiry_data(info: pb.InquiryInfo) -> dict[str, Any]:
+    shape = {
+        "id": info.inquiry_id,
+        "agent": info.agent,
+        "sender": info.sender,
+        "topic": info.topic,
+        "question": info.question,
+        "context": info.context,
+        "priority": info.priority,
+        "status": info.status,
+        "created_at": info.created_at,
+        "asked_at": info.asked_at,
+    }
+    more = {"answer": info.answer, "taint": info.taint}
+    return shape | {name: value for name, value in more.items() if value}
 
 
 def fetch(request: pb.ReadKnowledgeMsg) -> pb.KnowledgePage:

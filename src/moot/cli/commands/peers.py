@@ -13,6 +13,7 @@ from moot.cli.command_group import CommandGroup
 from moot.cli.connect import daemon_client, require_utf8, send_request
 from moot.cli.name_completion import complete_agents
 from moot.cli.options import sender_option
+from moot.cli.program import hint
 from moot.cli.render import numbers, peer_data, plain_data, sanitize, terminal
 from moot.cli.stdin import read_stdin
 from moot.domain.errors import NotFound
@@ -119,7 +120,7 @@ def send(agent: str, message: str, sender: str, goal_id: str, correlation_id: st
         to = sanitize.name(agent)
         sent = [f"Sent to {_count_goals(report.delivered_to)} of {to}."] if report.delivered_to else []
         if report.queued_for:
-            sent.append(f"Waits for {_count_goals(report.queued_for)} of {to}; `moot peers outbox` lists it.")
+            sent.append(hint(f"Waits for {_count_goals(report.queued_for)} of {to}; `moot peers outbox` lists it."))
         return "\n".join([*sent, *(f"Note: {sanitize.exact(reason)}." for reason in report.unreachable_reasons)])
 
     data = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from moot.daemon.config.keys import Key, check_above_zero, check_between
+from moot.daemon.config.keys import Key, check_above_zero, check_between, check_one_of
 from moot.daemon.paths import Paths
 from moot.domain.config import AgentConfig, Config
 
@@ -47,6 +47,29 @@ AGENT_MEMORY_KEYS = (
     Key("inject", int, "The most memories an agent is shown with a message; 0 for none.", "8", check_between(0, 50)),
 )
 
+LIBRARIAN_KEYS = (
+    Key(
+        "enabled", bool, "Find knowledge in conversations, and ask about what is not known. Costs model calls.", "false"
+    ),
+    Key(
+        "observationThreshold",
+        int,
+        "Messages of yours after which a conversation is analysed.",
+        "2",
+        check_between(1, 1000),
+    ),
+    Key("inquiryCooldownTurns", int, "Messages of yours between two inquiries.", "3", check_between(1, 1000)),
+    Key("maxPendingInquiries", int, "Pending inquiries of a conversation.", "2", check_between(1, 100)),
+    Key(
+        "autoSaveConfidence",
+        str,
+        "What is found with at least this confidence is saved.",
+        "high",
+        check_one_of("high", "medium", "low"),
+    ),
+    Key("model", str, "The model of the analysis; empty for that of the agent.", ""),
+)
+
 TRACE_KEYS = (
     Key("keep_days", float, "How long the record of an ended teammate is kept.", "30", check_above_zero),
     Key("keep_failed_days", float, "The same for one that failed.", "60", check_above_zero),
@@ -82,6 +105,7 @@ SECTIONS = {
     "workflow": WORKFLOW_KEYS,
     "runLedger": RUN_LEDGER_KEYS,
     "agentMemory": AGENT_MEMORY_KEYS,
+    "librarian": LIBRARIAN_KEYS,
     "traces": TRACE_KEYS,
 }
 

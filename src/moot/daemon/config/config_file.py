@@ -40,9 +40,7 @@ from moot.domain.config import (
     CompactionConfig,
     Config,
     FilesConfig,
-    GraphConfig,
     InterceptorConfig,
-    KnowledgeConfig,
     ListenConfig,
     MemoryConfig,
     ModelConfig,
@@ -62,7 +60,9 @@ from moot.domain.config import (
     default_config,
 )
 from moot.domain.errors import ConfigError
+from moot.domain.knowledge_config import GraphConfig, KnowledgeConfig, LibrarianConfig
 from moot.domain.mcp import McpConfig
+from moot.domain.rag_config import RagConfig
 from moot.domain.run import Limits
 from moot.domain.telemetry_config import MetricsConfig, TelemetryConfig
 
@@ -258,6 +258,7 @@ class ConfigReader:
             cron=CronConfig(**rename_fields(team["cron"])),
             run_ledger=RunLedgerConfig(**rename_fields(team["runLedger"])),
             agent_memory=AgentMemoryConfig(**rename_fields(team["agentMemory"])),
+            librarian=LibrarianConfig(**rename_fields(team["librarian"])),
             workflow=WorkflowConfig(**team["workflow"]),
             traces=TraceConfig(**team["traces"]),
             metrics=MetricsConfig(**observed["metrics"]),
@@ -308,6 +309,7 @@ class ConfigReader:
             outputs=OutputConfig(**sections["outputs"]),
             knowledge=KnowledgeConfig(**sections["knowledge"]),
             graph=GraphConfig(**sections["graph"]),
+            rag=RagConfig(**sections["rag"]),
             mcp=MappingProxyType(self._read_mcp(self._read_section(document, "mcp"))),
         )
 

@@ -46,6 +46,10 @@ class HttpConnection(RequestHandler):
         if self._is_admitted:
             if self._is_websocket:
                 self.frames.feed(data)
+                if self.frames.is_flooded:
+                    self._admission.reject("too many small frames on a WebSocket")
+                    self.abort()
+                    return
             super().data_received(data)
 
     def set_parser(self, parser: WebSocketReader, data_received_cb: Callable[[], None] | None = None) -> None:

@@ -5,6 +5,10 @@ _FINAL, _CONTROL = 0x80, 0x08
 _MASKED, _LENGTH = 0x80, 0x7F
 _LENGTH_16, _LENGTH_64 = 126, 127
 _MASK_SIZE = 4
+# The most fragments of a message, and control frames that arrive at once. Clients send messages in a few large pieces;
+# each frame takes time to read, however small it is.
+MOST_FRAGMENTS = 4_096
+MOST_CONTROLS = 500
 
 
 class FrameScanner:
@@ -15,6 +19,13 @@ class FrameScanner:
         # Bytes of the payload of the current frame that are still to come.
         self._missing = 0
         self._is_fragmented = False
+        self._fragments = 0
+        self._controls = 0
+
+    @property
+    def is_flooded(self) -> bool:
+        """Whether there were so many small frames that nothing more is read."""
+        return self._fragments > MOST_FRAGMENTS or self._controls > MOST_CONTROLS
 
     @property
     def is_complete(self) -> bool:
@@ -24,8 +35,8 @@ class FrameScanner:
     def feed(self, data: bytes) -> None:
         if self._header:
             data, self._header = self._header + data, b""
-        place = 0
-        while place < len(data):
+        place = self._controls = 0
+        while place < len(data) and not self.is_flooded:
             if self._missing:
                 taken = min(self._missing, len(data) - place)
                 self._missing -= taken
@@ -39,8 +50,11 @@ class FrameScanner:
             place += size
 
     def _begin(self, header: bytes) -> None:
-        if not header[0] & _CONTROL:
+        if header[0] & _CONTROL:
+            self._controls += 1
+        else:
             self._is_fragmented = not header[0] & _FINAL
+            self._fragments = self._fragments + 1 if self._is_fragmented else 0
         length = header[1] & _LENGTH
         extended = {_LENGTH_16: 2, _LENGTH_64: 8}.get(length, 0)
         self._missing = int.from_bytes(header[2 : 2 + extended], "big") if extended else length

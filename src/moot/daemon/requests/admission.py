@@ -145,7 +145,7 @@ class Admission:
             self._evict(f"more than {self.limits.unauthenticated} unauthenticated connections")
         full = f"more than {self.limits.network} connections"
         if self.network >= self.limits.network and not self._evict(full):
-            self._reject(full)
+            self.reject(full)
             return False
         self._newcomers[connection] = _Newcomer(address, self.clock.monotonic())
         self._unread[connection] = count_unread
@@ -157,7 +157,7 @@ class Admission:
         if principal.is_owner or self._principals.get(connection) == principal.name:
             return
         if self._by_principal[principal.name] >= self.limits.per_principal:
-            self._reject(f"more than {self.limits.per_principal} connections of one token")
+            self.reject(f"more than {self.limits.per_principal} connections of one token")
             raise Busy(
                 f"the token '{principal.name}' has {self.limits.per_principal} connections open",
                 fix="Close some, or send several requests on one connection.",
@@ -175,7 +175,7 @@ class Admission:
         unread = sum(self._unread[each]() for each, holder in self._principals.items() if holder == name)
         if unread <= self.limits.unread:
             return True
-        self._reject(f"more than {self.limits.unread >> 20} MiB were not read by one token")
+        self.reject(f"more than {self.limits.unread >> 20} MiB were not read by one token")
         return False
 
     def close(self, connection: Stoppable) -> None:
@@ -187,7 +187,7 @@ class Admission:
         """Close connections that took too long to authenticate."""
         before = self.clock.monotonic() - _UNAUTHENTICATED_SECONDS
         for connection in [each for each, newcomer in self._newcomers.items() if newcomer.since < before]:
-            self._reject(f"no authentication within {_UNAUTHENTICATED_SECONDS:.0f} seconds")
+            self.reject(f"no authentication within {_UNAUTHENTICATED_SECONDS:.0f} seconds")
             self.close(connection)
             connection.abort()
 
@@ -196,7 +196,7 @@ class Admission:
     def open_owner(self, connection: Stoppable) -> None:
         """Register a connection of the owner. Raise Busy if there are too many."""
         if len(self._owners) >= self.limits.owner:
-            self._reject(f"more than {self.limits.owner} connections of the owner")
+            self.reject(f"more than {self.limits.owner} connections of the owner")
             raise Busy(
                 f"the daemon is overloaded: {self.limits.owner} connections of its owner are open",
                 fix="Close some clients (`moot status` counts the connections), or restart it: moot down, moot up.",
@@ -245,12 +245,13 @@ class Admission:
         oldest = next(found, None)
         if oldest is None:
             return False
-        self._reject(reason)
+        self.reject(reason)
         self.close(oldest)
         oldest.abort()
         return True
 
-    def _reject(self, reason: str) -> None:
+    def reject(self, reason: str) -> None:
+        """Count a connection that was rejected, and log it."""
         self.rejected[reason] += 1
         now = self.clock.monotonic()
         # At most one line a minute, because anybody on this machine can cause it.

@@ -3,14 +3,17 @@
 A principal sees and changes the jobs of its own senders only.
 """
 
+import asyncio
+
 from moot.automation.cron_jobs import CONVERSATION, NOWHERE, CronJobs, JobDraft
 from moot.automation.firing_status import describe_firing
 from moot.daemon.principal import Principal
+from moot.daemon.requests.pages import PAGE_BYTES
 from moot.daemon.requests.reply import Reply
 from moot.domain.agent import ROOT
 from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import CronJob, FiringRecord
-from moot.domain.errors import BadRequest, NotFound
+from moot.domain.errors import BadRequest, NotFound, TooLarge
 from moot.domain.near_names import suggest_name
 from moot.domain.run_view import Condition
 from moot.domain.text import clean
@@ -23,6 +26,7 @@ _ACTIONS = ("pause", "resume", "remove", "run")
 _FIRINGS, _MOST_FIRINGS = 20, 500
 # The length of texts in a list.
 _LISTED_TEXT = 500
+_SLICE = 100
 
 
 class CronRequests:
@@ -64,10 +68,21 @@ class CronRequests:
         else:
             found = await self._list_jobs(request.agent, request.sender, principal)
         last = await self._jobs.list_last_firings(agent=request.agent, sender=request.sender)
-        infos = [job_info(job, shown=0 if request.job else _LISTED_TEXT) for job in found]
-        for info in infos:
-            if info.job_id in last:
-                info.last.CopyFrom(self._firing_info(last[info.job_id]))
+        infos: list[pb.CronJobInfo] = []
+        size = 0
+        for job in found:
+            info = job_info(job, shown=0 if request.job else _LISTED_TEXT)
+            if job.id in last:
+                info.last.CopyFrom(self._firing_info(last[job.id]))
+            if size > PAGE_BYTES:
+                info.prompt = info.last.result = ""
+            size += info.ByteSize()
+            if size > 2 * PAGE_BYTES:
+                raise TooLarge(f"{len(found)} jobs are too many for one list", fix="Name an agent or a sender.")
+            infos.append(info)
+            if len(infos) % _SLICE == 0:
+                # Others have their turn meanwhile.
+                await asyncio.sleep(0)
         reply.send(pb.ServerMessage(cron_jobs=pb.CronJobList(jobs=infos)))
 
     async def change_cron_job(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -114,7 +129,8 @@ class CronRequests:
                 named = ", ".join(f"{job.id} ({job.owner})" for job in matches[:5])
                 raise BadRequest(f"{reference!r} could be any of {named}", fix="Give the id, or more of it.")
             if matches:
-                return matches[0]
+                # A list has only the beginning of its workflow.
+                return await self._jobs.find(matches[0].owner, matches[0].id)
         near = suggest_name(reference, [job.name for job in theirs])
         raise NotFound(f"there is no job {reference!r}", fix=f"{near}{_FIX}")
 

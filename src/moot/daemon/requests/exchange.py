@@ -36,10 +36,18 @@ _LARGE_READS = frozenset(
         "get_run_history",
         "get_trace",
         "get_usage",
+        "get_workflow",
+        "import_graph",
         "list_archives",
         "list_conversations",
+        "list_cron_jobs",
+        "list_dead_mail",
+        "list_firings",
         "list_runs",
         "list_traces",
+        "list_workflow_runs",
+        "list_workflows",
+        "read_graph",
         "recall",
     }
 )

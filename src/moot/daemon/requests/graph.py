@@ -22,11 +22,12 @@ from moot.domain.graph import (
     check_reason,
     normalize_id,
 )
-from moot.domain.graph_import import check_rows, parse_json
+from moot.domain.graph_import import MOST_ROWS, check_rows, parse_json
 from moot.domain.near_names import suggest_name
 from moot.domain.ontology import Term, TermKind, TermStatus, parse_period, parse_status
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.graph import Graph
+from moot.tools.threads import run_in_thread
 from moot.wire import moot_pb2 as pb
 
 _PAGE = 1_000
@@ -71,7 +72,7 @@ class GraphRequests:
         request = message.import_graph
         if request.trust:
             principal.require_owner("trust what is imported")
-        parsed = parse_json(request.content, source="import")
+        parsed = await run_in_thread(parse_json, request.content, source="import", most_rows=MOST_ROWS)
         check_rows(parsed)
         statement = Statement(now=self._clock.now(), taint=frozenset() if request.trust else _IMPORTED)
         owner = principal.sender(request.sender)

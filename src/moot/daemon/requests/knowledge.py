@@ -1,4 +1,4 @@
-"""Handlers for stored knowledge and learnings: read and change those of the principal's own senders."""
+"""Handlers for stored knowledge, learnings and inquiries: read and change those of the principal's own senders."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -9,8 +9,10 @@ from moot.daemon.requests.pages import PAGE_BYTES
 from moot.daemon.requests.reply import Reply
 from moot.domain import learning as learning_
 from moot.domain.errors import BadRequest, NotFound
+from moot.domain.inquiry import Inquiry, InquiryStatus, check_answer, unknown_inquiry
 from moot.domain.knowledge import (
     Knowledge,
+    KnowledgeCategory,
     KnowledgeReader,
     add_temporal_tag,
     check_entry,
@@ -21,7 +23,7 @@ from moot.domain.knowledge import (
 from moot.domain.learning import Learning, LearningFilter, stats_data
 from moot.domain.near_names import suggest_name
 from moot.domain.ports.clock import Clock
-from moot.domain.ports.knowledge import KnowledgeStore, Learnings
+from moot.domain.ports.knowledge import Inquiries, KnowledgeStore, Learnings
 from moot.domain.text import clean
 from moot.wire import moot_pb2 as pb
 
@@ -34,20 +36,24 @@ _Change = Callable[[pb.ChangeKnowledgeMsg, str], Awaitable[pb.KnowledgeChanged]]
 
 
 class KnowledgeRequests:
-    def __init__(self, *, knowledge: KnowledgeStore, learnings: Learnings, clock: Clock) -> None:
+    def __init__(self, *, knowledge: KnowledgeStore, learnings: Learnings, inquiries: Inquiries, clock: Clock) -> None:
         self._knowledge = knowledge
         self._learnings = learnings
+        self._inquiries = inquiries
         self._clock = clock
         self._views: dict[str, _View] = {
             "entries": self._list_entries,
             "versions": self._list_versions,
             "learnings": self._list_learnings,
             "stats": self._count_learnings,
+            "inquiries": self._list_inquiries,
         }
         self._changes: dict[str, _Change] = {
             "save": self._save,
             "forget": self._forget,
             "clean": self._clean,
+            "answer": self._answer,
+            "dismiss": self._dismiss,
         }
 
     async def read_knowledge(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -143,6 +149,49 @@ class KnowledgeRequests:
             raise NotFound(f"there is no learning {request.learning_id!r}", fix="`moot learning list` lists them.")
         return pb.KnowledgeChanged(count=len(found))
 
+    # ---- inquiries ----
+
+    async def _list_inquiries(self, request: pb.ReadKnowledgeMsg, owner: str) -> pb.KnowledgePage:
+        status = None if request.all else InquiryStatus.PENDING
+        found = await self._inquiries.list_all(owner, status=status, limit=_PAGE)
+        return pb.KnowledgePage(inquiries=map(_inquiry_info, found))
+
+    async def _answer(self, request: pb.ChangeKnowledgeMsg, owner: str) -> pb.KnowledgeChanged:
+        answer, inquiry = check_answer(request.content), await self._find_inquiry(request, owner)
+        category = parse_category(request.category or KnowledgeCategory.FACT)
+        item = Knowledge(
+            owner=owner,
+            key=normalize_key(inquiry.topic),
+            category=category,
+            content=f"{inquiry.question}\n{answer}",
+            tags=add_temporal_tag(["inquiry"], category),
+            source="answer to an inquiry",
+            # The question may contain untrusted text.
+            taint=inquiry.taint,
+            created_at=self._clock.now(),
+        )
+        # Saved first: what is saved twice after a crash is one version.
+        saved = await self._knowledge.save(check_entry(item))
+        await self._close(inquiry, InquiryStatus.RESOLVED, answer)
+        return pb.KnowledgeChanged(count=1, version=saved.version, is_new=saved.is_new)
+
+    async def _dismiss(self, request: pb.ChangeKnowledgeMsg, owner: str) -> pb.KnowledgeChanged:
+        await self._close(await self._find_inquiry(request, owner), InquiryStatus.DISMISSED)
+        return pb.KnowledgeChanged(count=1)
+
+    async def _find_inquiry(self, request: pb.ChangeKnowledgeMsg, owner: str) -> Inquiry:
+        """Return the pending inquiry with this id, or with an id that begins so."""
+        pending = await self._inquiries.list_all(owner, status=InquiryStatus.PENDING, limit=_PAGE)
+        found = [each for each in pending if request.inquiry_id and each.id.startswith(request.inquiry_id)]
+        if len(found) != 1:
+            raise unknown_inquiry(request.inquiry_id, [each.id for each in pending])
+        return found[0]
+
+    async def _close(self, inquiry: Inquiry, status: InquiryStatus, answer: str = "") -> None:
+        now = self._clock.now()
+        if await self._inquiries.close(inquiry.key.sender, inquiry.id, status, answer=answer, now=now) is None:
+            raise unknown_inquiry(inquiry.id, [])
+
 
 def _choose(table: dict[str, Any], name: str, what: str) -> Any:
     found = table.get(name)
@@ -180,4 +229,21 @@ def _learning_info(each: Learning) -> pb.LearningInfo:
         taint=",".join(sorted(each.taint)),
         created_at=each.created_at,
         updated_at=each.updated_at,
+    )
+
+
+def _inquiry_info(inquiry: Inquiry) -> pb.InquiryInfo:
+    return pb.InquiryInfo(
+        inquiry_id=inquiry.id,
+        agent=inquiry.key.agent,
+        sender=inquiry.key.sender,
+        topic=inquiry.topic,
+        question=inquiry.question,
+        context=inquiry.context,
+        priority=inquiry.priority,
+        status=inquiry.status,
+        created_at=inquiry.created_at,
+        asked_at=inquiry.asked_at,
+        answer=inquiry.answer,
+        taint=",".join(sorted(inquiry.taint)),
     )

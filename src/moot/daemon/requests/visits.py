@@ -1,6 +1,11 @@
 """The handler of VisitMsg: notes that a person reads a conversation, and answers what happened since they last did."""
 
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
 from moot.daemon.principal import Principal
+from moot.daemon.requests.pages import PAGE_BYTES
 from moot.daemon.requests.reply import Reply
 from moot.domain.conversation import ConversationKey
 from moot.domain.digest import DigestItem, Visit, find_last_presence, list_items
@@ -53,7 +58,7 @@ class VisitRequests:
         is_due = bool(items) and 0 < asked.away_seconds <= now - since
         if not asked.again:
             await self._store.set_visit(key, Visit(at=now, away_since=since if is_due else visit.away_since))
-        shown = [_item_info(item, key.agent) for item in items[-_MOST_ITEMS:]]
+        shown = list_item_infos(items[-_MOST_ITEMS:], key.agent)
         reply.send(pb.ServerMessage(digest=pb.DigestInfo(since=since, is_due=is_due, items=shown, total=len(items))))
 
     async def _read_newest(self, key: ConversationKey) -> list[Entry]:
@@ -69,9 +74,23 @@ def _belongs(run: Run, key: ConversationKey) -> bool:
     return run.key == key
 
 
-def _item_info(item: DigestItem, primary: str) -> pb.DigestItemInfo:
+def list_item_infos(items: Sequence[DigestItem], primary: str) -> list[pb.DigestItemInfo]:
+    """Return the items as they are sent: the newest messages whole, as many as fit into an answer, others cut."""
+    shown: list[pb.DigestItemInfo] = []
+    room = PAGE_BYTES
+    for item in reversed(items):
+        shown.append(_item_info(item, primary, room))
+        room -= shown[-1].ByteSize()
+    return shown[::-1]
+
+
+def _item_info(item: DigestItem, primary: str, room: int) -> pb.DigestItemInfo:
     info = pb.DigestItemInfo(kind=item.kind, at=item.at, agent=item.agent or primary, id=item.id)
     info.text = clean(item.text[:_LONGEST_TEXT])
     if item.message is not None:
-        info.message.CopyFrom(user_message_info(item.message))
+        message, more = item.message, len(item.message.content) - _LONGEST_TEXT
+        if more > 0 and len(message.content.encode()) > room:
+            cut = f"{message.content[:_LONGEST_TEXT]}\n(… {more} characters more; the history has all of it)"
+            message = replace(message, content=cut)
+        info.message.CopyFrom(user_message_info(message))
     return info

@@ -35,6 +35,7 @@ from moot.tools.threads import run_in_thread
 from moot.wire import moot_pb2 as pb
 
 _RUNS, _MOST_RUNS = 20, 500
+_LONGEST_ERROR = 2_000
 _LONGEST_WAIT = 3_600.0
 # Changes within this time are told at once, so that a workflow of many short steps is not read for each of them.
 _GROUP_SECONDS = 0.1
@@ -79,7 +80,7 @@ class WorkflowRequests:
         request = message.get_workflow
         sender = principal.sender(request.sender)
         text = await self._read_text(request.source, request.name, request.file, sender)
-        workflow = self._d.executor.parse(text.source, file=text.name)
+        workflow = await self._d.executor.parse(text.source, file=text.name)
         info = workflow_info(workflow, text)
         if request.name:
             _add_job(info, await self._list_jobs(sender))
@@ -100,7 +101,7 @@ class WorkflowRequests:
         )
         path, job = await self._d.library.save(order)
         saved = await self._d.library.load(sender, path.name)
-        info = workflow_info(self._d.executor.parse(saved.source, file=saved.name), saved)
+        info = workflow_info(await self._d.executor.parse(saved.source, file=saved.name), saved)
         if job is not None:
             info.job.CopyFrom(job_info(job))
         reply.send(pb.ServerMessage(workflow=info))
@@ -109,11 +110,16 @@ class WorkflowRequests:
         sender = principal.sender(message.list_workflows.sender)
         infos: list[pb.WorkflowInfo] = []
         jobs = await self._list_jobs(sender)
-        for saved in await run_in_thread(self._d.library.saved.list_all, sender):
+        for name in await run_in_thread(self._d.library.saved.list_names, sender):
             try:
-                info = workflow_info(self._d.executor.parse(saved.source, file=saved.name), saved, is_listed=True)
+                saved = await self._d.library.load(sender, name)
+            except MootError:
+                # It was removed meanwhile, or is not a text.
+                continue
+            try:
+                info = workflow_info(await self._d.executor.parse(saved.source, file=saved.name), saved, is_listed=True)
             except MootError as error:
-                info = pb.WorkflowInfo(name=saved.name, path=saved.path, error=error.message)
+                info = pb.WorkflowInfo(name=saved.name, path=saved.path, error=error.message[:_LONGEST_ERROR])
             _add_job(info, jobs)
             for run in await self._d.workflows.list_runs(SenderSet(names=(sender,)), limit=1, name=info.name):
                 info.last.CopyFrom(run_info(run))

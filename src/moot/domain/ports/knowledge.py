@@ -1,8 +1,10 @@
-"""Storage ports of the librarian: knowledge in versions, and learnings from calls. Implemented in store/."""
+"""Storage ports of the librarian: knowledge in versions, learnings from calls, inquiries. Implemented in store/."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
+from moot.domain.conversation import ConversationKey
+from moot.domain.inquiry import Inquiry, InquiryProgress, InquiryStatus
 from moot.domain.knowledge import Knowledge, KnowledgeCategory, KnowledgeReader, SavedKnowledge
 from moot.domain.learning import Learning, LearningCategory, LearningFilter, LearningStats, Lesson
 
@@ -68,4 +70,38 @@ class Learnings(Protocol):
 
     async def clean(self, owner: str, wanted: LearningFilter, *, dry_run: bool) -> list[str]:
         """Delete learnings and return their ids; with `dry_run` only return them."""
+        ...
+
+
+class Inquiries(Protocol):
+    """Questions of the librarian, by conversation; those of one sender are never asked twice."""
+
+    async def find_progress(self, key: ConversationKey) -> InquiryProgress:
+        """Return how far a conversation was analysed; nothing at all if there is no such conversation."""
+        ...
+
+    async def record(self, key: ConversationKey, found: Sequence[Inquiry], *, analysed_seq: int, most: int) -> int:
+        """Record an analysis and add the inquiries it found; return how many were added.
+
+        Left out are those with a topic or a question that the sender had before, and those beyond `most` pending ones.
+        """
+        ...
+
+    async def take(self, key: ConversationKey, run_id: str, *, cooldown: int, now: float) -> Inquiry | None:
+        """Return the inquiry that the run is to ask, which no other run is given.
+
+        None if there is none, or if the person has written fewer than `cooldown` messages since the last one.
+        """
+        ...
+
+    async def list_all(
+        self, sender: str, *, agent: str = "", status: InquiryStatus | None = None, limit: int
+    ) -> list[Inquiry]:
+        """Return the inquiries of a sender, or of one conversation, the most important first, then the oldest."""
+        ...
+
+    async def close(
+        self, sender: str, inquiry_id: str, status: InquiryStatus, *, answer: str = "", now: float
+    ) -> Inquiry | None:
+        """Resolve or dismiss a pending inquiry; None if there is no such one."""
         ...

@@ -7,9 +7,10 @@ from msgspec import Struct
 from moot.domain.ports.agent_data import McpDecisions, Memories, Notes, Outputs, Tasks
 from moot.domain.ports.cron import CronStore
 from moot.domain.ports.graph import Graph
-from moot.domain.ports.knowledge import KnowledgeStore, Learnings
+from moot.domain.ports.knowledge import Inquiries, KnowledgeStore, Learnings
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.outbox import KnownDaemons, Outbox
+from moot.domain.ports.rag import DocumentIndex
 from moot.domain.ports.secrets import KeyStore, SecretStore
 from moot.domain.ports.store import AskStore, CommitCounts, RuleStore, Store
 from moot.domain.ports.traces import Retention, StepStore, TraceStore
@@ -27,11 +28,13 @@ class Storage(Struct, frozen=True, kw_only=True):
     memories: Memories
     tasks: Tasks
     graph: Graph
+    documents: DocumentIndex
     cron: CronStore
     notes: Notes
     outputs: Outputs
     knowledge: KnowledgeStore
     learnings: Learnings
+    inquiries: Inquiries
     mcp_decisions: McpDecisions
     secrets: SecretStore
     keys: KeyStore

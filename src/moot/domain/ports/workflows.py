@@ -21,7 +21,7 @@ class Workflows(Protocol):
     async def get(self, run_id: str) -> WorkflowRun | None: ...
 
     async def list_runs(self, senders: SenderSet, *, limit: int, name: str = "") -> list[WorkflowRun]:
-        """Return the runs that belong to these senders, newest first; of one workflow, if it is named."""
+        """Return the runs of these senders, newest first; of one workflow, if it is named. Their texts are cut."""
         ...
 
     async def start_attempt(self, run_id: str, attempt: StepAttempt) -> StepAttempt:

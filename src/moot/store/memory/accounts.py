@@ -9,7 +9,8 @@ from moot.domain.run import Limits, RunKind, RunStatus
 from moot.domain.senders import CHILD_SENDER
 from moot.domain.token import Token, list_sender_candidates, sender_in_use_error
 from moot.domain.usage import RunUsage, Usage, UsageRow
-from moot.store.memory.database import ConversationRow, Database, TokenRow
+from moot.store.memory.account_rows import TokenRow
+from moot.store.memory.database import ConversationRow, Database
 
 # The last use of a token is stored at most once a minute, not on every request.
 _TOUCH_SECONDS = 60.0

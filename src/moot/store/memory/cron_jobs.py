@@ -6,7 +6,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import MOST_FIRINGS, MOST_JOBS, CronJob, Firing, FiringRecord, SkipReason
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.run import Run
-from moot.domain.workflow import WorkflowLaunch
+from moot.domain.workflow import LISTED_SOURCE, WorkflowLaunch
 from moot.store.memory import found_runs, nodes, runs, workflows
 from moot.store.memory.database import Database, check_text
 from moot.store.memory.transactions import Transactions
@@ -28,7 +28,7 @@ class MemoryCron:
     async def list_jobs(self, *, agent: str = "", sender: str = "") -> list[CronJob]:
         return await self._transactions.read(
             lambda db: sorted(
-                (job for job in db.cron_jobs if _is_of(job, agent, sender)), key=lambda job: (job.name, job.id)
+                (_cut(job) for job in db.cron_jobs if _is_of(job, agent, sender)), key=lambda job: (job.name, job.id)
             )
         )
 
@@ -78,6 +78,11 @@ def _save(db: Database, job: CronJob) -> tuple[CronJob, bool]:
 
 def _find(db: Database, owner: ConversationKey, name: str) -> CronJob | None:
     return next(iter(db.cron_jobs.find("name", (owner, name))), None)
+
+
+def _cut(job: CronJob) -> CronJob:
+    """Return a job as lists have it, with the beginning of the text of its workflow."""
+    return replace(job, workflow=job.workflow[:LISTED_SOURCE])
 
 
 def _is_of(job: CronJob, agent: str, sender: str) -> bool:
@@ -149,7 +154,8 @@ def _list_firings(db: Database, job_id: str, agent: str, sender: str) -> list[Fi
         job, row = db.cron_jobs[firing.job_id], db.runs.get(firing.run_id)
         if _is_of(job, agent, sender):
             run, workflow = found_runs.read(db, row) if row else None, db.workflows.get(firing.run_id)
-            records.append(FiringRecord(firing=firing, job=job, run=run, workflow=workflow.run if workflow else None))
+            made = replace(workflow.run, source=workflow.run.source[:LISTED_SOURCE]) if workflow else None
+            records.append(FiringRecord(firing=firing, job=_cut(job), run=run, workflow=made))
     return records
 
 

@@ -148,8 +148,8 @@ class MemoryGraphRows:
         self._db.graph_facts.put(number, row)
         return number
 
-    def confirm_fact(self, number: int, confidence: float, taint: frozenset[str]) -> None:
-        self._change_fact(number, confidence=confidence, taint=taint)
+    def confirm_fact(self, number: int, confidence: float, source: str, taint: frozenset[str]) -> None:
+        self._change_fact(number, confidence=confidence, source=source, taint=taint)
 
     def retract_fact(self, fact: Fact, statement: Statement, reason: str, *, is_wrong: bool) -> None:
         check_text(reason)
@@ -181,6 +181,22 @@ class MemoryGraphRows:
     def _facts(self) -> list[Fact]:
         found = self._db.graph_facts.find("owner", self._owner)
         return [self._read_fact(row) for row in sorted(found, key=lambda row: row.fact.number)]
+
+    def find_same(self, subject: EntityRow, predicate: str, target: EntityRow, valid: Period) -> int:
+        for fact in self._list_alike(subject.id, predicate, target.id):
+            is_true = not (fact.is_wrong or fact.is_retracted)
+            if is_true and fact.valid.start <= valid.start and valid.end <= fact.valid.end:
+                return fact.number
+        return 0
+
+    def count_alike(self, subject: str, predicate: str, target: str, *, limit: int) -> int:
+        return len(self._list_alike(subject, predicate, target)[:limit])
+
+    def _list_alike(self, subject: str, predicate: str, target: str) -> list[Fact]:
+        wanted = FactFilter(
+            subject=subject, predicate=predicate, object=target, includes_hidden=True, limit=1_000_000_000
+        )
+        return self.list_facts(wanted, frozenset())
 
     def list_facts(self, wanted: FactFilter, hidden: frozenset[str]) -> list[Fact]:
         check_text(wanted.subject, wanted.object, wanted.predicate)

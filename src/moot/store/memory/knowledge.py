@@ -32,7 +32,8 @@ from moot.domain.learning import (
     make_id,
     trigger,
 )
-from moot.store.memory.database import AuditRow, Database, KnowledgeRow, LearningRow, check_text
+from moot.store.memory.database import Database, check_text
+from moot.store.memory.knowledge_tables import AuditRow, KnowledgeRow, LearningRow
 from moot.store.memory.search import score_texts
 from moot.store.memory.transactions import Transactions
 

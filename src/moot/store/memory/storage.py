@@ -11,7 +11,9 @@ from moot.store.memory.agent_data import (
 from moot.store.memory.asks import MemoryAsks, MemoryRules
 from moot.store.memory.cron_jobs import MemoryCron
 from moot.store.memory.database import Database
+from moot.store.memory.documents import MemoryDocuments
 from moot.store.memory.graph import MemoryGraph
+from moot.store.memory.inquiries import MemoryInquiries
 from moot.store.memory.knowledge import MemoryKnowledge, MemoryLearnings
 from moot.store.memory.mail import MemoryMail
 from moot.store.memory.outbox import MemoryKnownDaemons, MemoryOutbox
@@ -45,11 +47,13 @@ def build_memory_storage(store: MemoryStore) -> Storage:
         memories=MemoryMemories(transactions),
         tasks=MemoryTasks(transactions),
         graph=MemoryGraph(transactions),
+        documents=MemoryDocuments(transactions),
         cron=MemoryCron(transactions),
         notes=MemoryNotes(transactions),
         outputs=MemoryOutputs(transactions),
         knowledge=MemoryKnowledge(transactions),
         learnings=MemoryLearnings(transactions),
+        inquiries=MemoryInquiries(transactions),
         mcp_decisions=MemoryMcpDecisions(transactions),
         secrets=MemorySecrets(transactions),
         keys=MemoryKeys(transactions),

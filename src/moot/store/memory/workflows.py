@@ -9,7 +9,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.owner import taken_over_error
 from moot.domain.senders import SenderSet
-from moot.domain.workflow import StepAttempt, WorkflowReport, WorkflowRun, WorkflowStatus
+from moot.domain.workflow import LISTED_SOURCE, StepAttempt, WorkflowReport, WorkflowRun, WorkflowStatus
 from moot.store.memory import found_runs
 from moot.store.memory.database import Database
 from moot.store.memory.transactions import Transactions
@@ -68,7 +68,8 @@ def _get(db: Database, run_id: str) -> WorkflowRun | None:
 
 def _list(db: Database, senders: SenderSet, limit: int, name: str) -> list[WorkflowRun]:
     found = [row.run for row in db.workflows if name in ("", row.run.name) and senders.includes(row.run.owner)]
-    return sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)[:limit]
+    newest = sorted(found, key=lambda run: (run.created_at, run.id), reverse=True)[:limit]
+    return [replace(run, source=run.source[:LISTED_SOURCE]) for run in newest]
 
 
 def _require_held(db: Database, run_id: str) -> WorkflowRow:

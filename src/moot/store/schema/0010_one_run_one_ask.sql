@@ -691,3 +691,32 @@ CREATE VIRTUAL TABLE learning_index USING fts5 (
 ALTER TABLE tool_audit ADD COLUMN owner TEXT NOT NULL DEFAULT '';
 CREATE INDEX tool_audit_of_owner ON tool_audit (owner, tool);
 CREATE INDEX tool_audit_by_time ON tool_audit (at);
+
+-- Questions of the librarian. One is given to one run to ask, `asked_run`; `asked_seq` is the newest message then.
+CREATE TABLE inquiries (
+    id          TEXT    NOT NULL PRIMARY KEY,
+    agent       TEXT    NOT NULL,
+    sender      TEXT    NOT NULL,
+    topic       TEXT    NOT NULL,
+    question    TEXT    NOT NULL,
+    context     TEXT    NOT NULL,
+    priority    TEXT    NOT NULL,
+    status      TEXT    NOT NULL CHECK (status IN ('pending', 'resolved', 'dismissed')),
+    taint       TEXT    NOT NULL,
+    created_at  REAL    NOT NULL,
+    asked_at    REAL    NOT NULL DEFAULT 0,
+    asked_run   TEXT    NOT NULL DEFAULT '',
+    asked_seq   INTEGER NOT NULL DEFAULT 0,
+    answer      TEXT    NOT NULL DEFAULT '',
+    closed_at   REAL    NOT NULL DEFAULT 0,
+    fingerprint TEXT    NOT NULL,
+    -- Its topic in the same form.
+    subject     TEXT    NOT NULL,
+    UNIQUE (sender, fingerprint)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX inquiries_of_conversation ON inquiries (agent, sender);
+-- How far each conversation was analysed for what is not known.
+CREATE TABLE librarian_progress (
+    conversation INTEGER NOT NULL PRIMARY KEY REFERENCES conversations (id) ON DELETE CASCADE,
+    analysed_seq INTEGER NOT NULL
+) STRICT;

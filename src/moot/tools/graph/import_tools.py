@@ -3,9 +3,18 @@
 from msgspec.structs import replace
 
 from moot.domain.graph import Statement
-from moot.domain.graph_import import Parsed, check_rows, check_size, parse_csv, parse_json, parse_result
+from moot.domain.graph_import import (
+    MOST_ROWS,
+    Parsed,
+    check_rows,
+    check_size,
+    parse_csv,
+    parse_json,
+    parse_result,
+)
 from moot.domain.ports.tool import ToolResult
 from moot.tools.graph.graph_tool import Arguments, GraphCall, ToolPlan, answer, get_text, make_spec
+from moot.tools.threads import run_in_thread
 
 # Refusals that are listed; all are counted.
 _LISTED = 50
@@ -15,13 +24,14 @@ _MCP = "mcp"
 async def _import_json(call: GraphCall, arguments: Arguments) -> ToolResult:
     data = str(arguments["data"])
     check_size(data)
-    return await _add(call, parse_json(data), call.statement)
+    return await _add(call, await run_in_thread(parse_json, data, most_rows=MOST_ROWS), call.statement)
 
 
 async def _import_csv(call: GraphCall, arguments: Arguments) -> ToolResult:
     data = str(arguments["data"])
     check_size(data)
-    return await _add(call, parse_csv(data, get_text(arguments, "type")), call.statement)
+    parsed = await run_in_thread(parse_csv, data, get_text(arguments, "type"), most_rows=MOST_ROWS)
+    return await _add(call, parsed, call.statement)
 
 
 async def _add(call: GraphCall, parsed: Parsed, statement: Statement) -> ToolResult:
@@ -45,7 +55,7 @@ async def _from_mcp(call: GraphCall, arguments: Arguments) -> ToolResult:
     result = str(arguments["result_json"])
     check_size(result)
     names = [get_text(arguments, name) for name in ("tool_name", "entity_type", "predicate")]
-    entity = parse_result(names[0], result, names[1], names[2])
+    entity = await run_in_thread(parse_result, names[0], result, names[1], names[2])
     statement = replace(call.statement, taint=call.context.taint | {_MCP})
     done = await call.graph.import_entities(call.owner, [entity], (), statement)
     if done.refusals:

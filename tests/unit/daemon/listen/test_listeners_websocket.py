@@ -3,13 +3,15 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import aiohttp
 import pytest
 
 from moot.daemon.listen import http
+from moot.daemon.listen.http_connection import HttpConnection
+from moot.daemon.listen.websocket_frames import MOST_CONTROLS, MOST_FRAGMENTS, FrameScanner
 from moot.daemon.principal import Principal
 from moot.daemon.requests.reply import Reply
 from moot.domain.events import RunStarted, TextChunk
@@ -288,8 +290,82 @@ def test_a_client_that_answers_heartbeats_for_days_stays_connected() -> None:
                 for _ in range(300):
                     await websocket.pong(b"")
                 await websocket.ping(b"x" * 100)
+                # They do not come all at once.
+                assert "pong" in await ask(websocket, {"ping": {}})
             assert await ask(websocket, {"ping": {}}) == {"pong": {}}
             await house.clock.advance(61)
             assert await ask(websocket, {"ping": {}}) == {"pong": {}}
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        text_frame(0x01, b"{") + text_frame(0x00, b"x") * (MOST_FRAGMENTS + 1),
+        text_frame(0x01, b"{") + text_frame(0x00, b"") * (MOST_FRAGMENTS + 1),
+    ],
+    ids=["fragments of one byte", "empty fragments"],
+)
+def test_a_client_that_sends_very_many_small_frames_is_disconnected(flood: bytes) -> None:
+    async def scene() -> None:
+        house = House()
+        listener = await http.listen("127.0.0.1:0", house.serving)
+        try:
+            reader, writer = await asyncio.open_connection(*listener.address.split(":"))
+            head = f"GET /ws HTTP/1.1\r\nHost: {listener.address}\r\nAuthorization: Bearer {house.bot.secret}\r\n"
+            head += "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+            head += "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+            writer.write(head.encode())
+            async with asyncio.timeout(30):
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(flood)
+                with suppress(ConnectionError):
+                    await reader.read()
+            assert house.serving.admission.rejected["too many small frames on a WebSocket"] == 1
+            writer.close()
+        finally:
+            await listener.close()
+            await house.close()
+
+    asyncio.run(scene())
+
+
+def test_fragments_of_messages_that_were_completed_do_not_count_and_control_frames_that_come_at_once_do() -> None:
+    scanner = FrameScanner()
+    for _ in range(3):
+        scanner.feed(text_frame(0x01, b"{") + text_frame(0x00, b"x") * (MOST_FRAGMENTS - 2) + text_frame(0x80, b"}"))
+        assert scanner.is_complete
+        assert not scanner.is_flooded
+    scanner.feed(text_frame(0x89, b"") * (MOST_CONTROLS + 1))
+    assert scanner.is_flooded
+
+
+def test_little_is_read_at_once_however_much_has_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    receive = HttpConnection.data_received
+
+    def count(connection: HttpConnection, data: bytes) -> None:
+        sizes.append(len(data))
+        receive(connection, data)
+
+    monkeypatch.setattr(HttpConnection, "data_received", count)
+
+    async def scene() -> None:
+        house = House()
+        listener = await http.listen("127.0.0.1:0", house.serving)
+        try:
+            reader, writer = await asyncio.open_connection(*listener.address.split(":"))
+            head = f"POST /api HTTP/1.1\r\nHost: {listener.address}\r\nAuthorization: Bearer {house.bot.secret}\r\n"
+            head += "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            writer.write(head.encode() + b"1\r\n \r\n" * 200_000 + b"0\r\n\r\n")
+            async with asyncio.timeout(30):
+                assert b"HTTP/1.1 400" in await reader.readline()
+            writer.close()
+        finally:
+            await listener.close()
+            await house.close()
+
+    asyncio.run(scene())
+    assert sum(sizes) > 1_000_000
+    assert max(sizes) <= 128 * 1024

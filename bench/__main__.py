@@ -27,7 +27,9 @@ BUSY = 0.15
 # Runs inside the benchmark's own process, so it cannot be measured at another commit.
 NOT_COMPARED = (
     "gate", "search", "search-grep", "mail", "mail-durable", "mail-many", "mail-bytes", "mail-idle", "mail-nats",
-    "mail-nats-latency", "broker", "broker-latency",
+    "mail-nats-latency", "broker", "broker-latency", "schedules-start", "schedules-idle",
+    "schedules-late", "workflow-step", "workflow-fair",
+    "documents", "documents-indexed", "documents-memory",
 )  # fmt: skip
 
 
@@ -50,7 +52,9 @@ def pieces(bench: Bench) -> dict[str, Callable[[], Awaitable[None]]]:
         "tools": bench.tools,
         "gate": bench.gate,
         "search": bench.search,
+        "documents": bench.documents,
         "team": bench.team,
+        "automation": bench.automation,
         "mail": bench.mail,
         "mail.nats": bench.mail_nats,
         "broker": bench.broker,

@@ -8,40 +8,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.automation_rows import ROWS as AUTOMATION
+from bench.row import Row
 from bench.work import Tally
 
 # How much slower a row may be than at an earlier commit.
 MOST_SLOWER = 1.03
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One line. `raw` is the floor of the same run and `ratio` the multiple of it.
-
-    `goal` is in the row's unit, None where there is none to meet. Goals about time are multiples of the floor, so that
-    they mean the same on every machine.
-    """
-
-    name: str
-    what: str
-    unit: str
-    measured: float
-    noise: float
-    goal: float | None = None
-    rule: str = ""
-    raw: float | None = None
-    more_is_better: bool = False
-
-    @property
-    def ratio(self) -> float | None:
-        return self.measured / self.raw if self.raw else None
-
-    @property
-    def verdict(self) -> str:
-        if self.goal is None:
-            return ""
-        met = self.measured >= self.goal if self.more_is_better else self.measured <= self.goal
-        return "pass" if met else "MISS"
 
 
 def _commit(tally: Tally) -> Row:
@@ -88,6 +60,29 @@ def _gate(tally: Tally) -> Row:
         name="gate", what="gate overhead without its commit", unit="µs",
         measured=(tally.median("gate.through") - tally.median("gate.alone")) * 1e6, noise=tally.noise("gate.through"),
         goal=200, rule="200 µs",
+    )  # fmt: skip
+
+
+def _documents_search(tally: Tally) -> Row:
+    values = sorted(value for values in tally.series["documents.search"] for value in values)
+    return Row(
+        name="documents", what="p95 of a search in 100,000 passages", unit="ms",
+        measured=values[len(values) * 95 // 100] * 1e3, noise=tally.noise("documents.search"), goal=50, rule="50 ms",
+    )  # fmt: skip
+
+
+def _documents_indexed(tally: Tally) -> Row:
+    return Row(
+        name="documents-indexed", what="passages/s that are read, analysed and stored", unit="/s",
+        measured=tally.median("documents.indexed"), noise=tally.noise("documents.indexed"),
+        goal=300, rule="300/s", more_is_better=True,
+    )  # fmt: skip
+
+
+def _documents_memory(tally: Tally) -> Row:
+    return Row(
+        name="documents-memory", what="memory of a passage that can be searched", unit="B",
+        measured=tally.median("documents.bytes"), noise=tally.noise("documents.bytes"),
     )  # fmt: skip
 
 
@@ -299,10 +294,14 @@ PLANS: dict[str, Plan] = {
     "gate": Plan("gate", _gate),
     "search": Plan("search", _search("search", "rg")),
     "search-grep": Plan("search", _search("search-grep", "grep")),
+    "documents": Plan("documents", _documents_search),
+    "documents-indexed": Plan("documents", _documents_indexed),
+    "documents-memory": Plan("documents", _documents_memory),
     "team": Plan("team", _team),
     "team-slow": Plan("team", _team_slow),
     "spawn": Plan("team", _spawn),
     "spawn-old": Plan("team", _old),
+    **{name: Plan("automation", row) for name, row in AUTOMATION.items()},
     "mail": Plan("mail", _mail("mail", "mail/s between agents, in memory", "memory", 20_000)),
     "mail-durable": Plan("mail", _mail("mail-durable", "mail/s between agents, durable", "sqlite", 5_000)),
     "mail-many": Plan("mail", _mail_many),

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.automation import measure_automation
 from bench.broker import measure_broker
+from bench.documents import DOCUMENT_PASSAGES, measure_documents
 from bench.gate import measure_gate
 from bench.largest import measure_pings
 from bench.line import Line, connect, watch
@@ -221,6 +223,15 @@ class Bench:
         for who, seconds in taken.items():
             self.tally.add(f"{who}.search", *seconds)
 
+    async def documents(self) -> None:
+        """Passages that are indexed in a second, and searches among many. Once: it takes a minute."""
+        if self.tally.series["documents.search"]:
+            return
+        times = await measure_documents(self.home, DOCUMENT_PASSAGES)
+        self.tally.add("documents.indexed", times.indexed_per_second)
+        self.tally.add("documents.search", *times.searches)
+        self.tally.add("documents.bytes", times.bytes_per_passage)
+
     async def gate(self) -> None:
         """The way of one call through every hook to the tool and back, beside the tool alone. No disk is in it."""
         through, alone = await measure_gate(self.home / self.fresh("gate"), self.base)
@@ -239,6 +250,19 @@ class Bench:
         self.tally.add("moot.spawn", *found.first_call)
         self.tally.add("moot.one", *found.alone)
         self.tally.add("moot.one.old", *found.among_many)
+
+    async def automation(self) -> None:
+        """Ten thousand schedules, a workflow of a thousand steps, and a hundred workflows at once.
+
+        It takes long, and measures some of it several times by itself, so it is not repeated as often as the others.
+        """
+        if len(self.tally.series["automation.step"]) >= max(1, self.sizes.repeats // 3):
+            return
+        found = await measure_automation(self.home / self.fresh("automation"), self.base, moot=self.moot)
+        for kind in ("start_without", "start_with", "idle_without", "idle_with", "late"):
+            self.tally.add(f"automation.{kind}", *getattr(found, kind))
+        for kind in ("step", "run", "step_cpu", "run_cpu", "fairness"):
+            self.tally.add(f"automation.{kind}", getattr(found, kind))
 
     async def mail(self) -> None:
         """Mail between agents within one daemon, on each kind of store, and among many goals."""

@@ -9,24 +9,29 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from moot.failpoint import PEER_POINTS, POINTS, TEAM_POINTS
-from tests.chaos import peer_cycles, team_cycles
+from moot.failpoint import CRON_POINTS, PEER_POINTS, POINTS, TEAM_POINTS, WORKFLOW_POINTS
+from tests.chaos import automation_cycles, peer_cycles, team_cycles
 from tests.chaos.cycles import Arena, Cycle, plan
+
+_CHOICES = (*POINTS, *PEER_POINTS, *CRON_POINTS, *WORKFLOW_POINTS)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="./dev chaos", description=__doc__)
     parser.add_argument("--cycles", type=int, default=100)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--points", nargs="*", default=[], choices=(*POINTS, *PEER_POINTS), metavar="POINT")
+    parser.add_argument("--points", nargs="*", default=[], choices=_CHOICES, metavar="POINT")
     parser.add_argument("--only-points", action="store_true", help="no kills at random moments")
     parser.add_argument("--team", action="store_true", help="with an orchestrator and its teammates")
     parser.add_argument("--peers", action="store_true", help="two daemons that exchange mail over NATS")
+    parser.add_argument("--automation", action="store_true", help="with schedules, background tasks and workflows")
     asked = parser.parse_args()
     # Told to stop, it takes its daemon with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if asked.peers:
         return _peers(asked)
+    if asked.automation:
+        return _automation(asked)
     asked.points = asked.points or list(POINTS)
     return _team(asked) if asked.team else _talkers(asked)
 
@@ -54,6 +59,39 @@ def _peers(asked: argparse.Namespace) -> int:
         f"{asked.cycles} cycles in {time.monotonic() - began:.0f} s, {sum(reached.values())} kills:"
         f" {sum(reached[point] for point in points)} at named points; the data of NATS was lost {arena.losses} times;"
         f" {arena.accepted} messages accepted; {failed} cycles with problems"
+    )
+    if missed := [point for point in points if not reached[point]]:
+        print("never reached:", *missed)
+    if failed:
+        print(f"the homes are kept in {folder}; run again with --seed {asked.seed}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 1 if failed else 0
+
+
+def _automation(asked: argparse.Namespace) -> int:
+    points = tuple(point for point in automation_cycles.VISITED if point in (asked.points or automation_cycles.VISITED))
+    planned = automation_cycles.plan(asked.cycles, asked.seed, points)
+    if asked.only_points:
+        planned = [(points[number % len(points)], 1 + number // len(points) % 4) for number in range(asked.cycles)]
+    print(f"seed {asked.seed}: {asked.cycles} cycles with automation, {len(points)} named points", flush=True)
+    folder = Path(tempfile.mkdtemp(prefix="moot-chaos-"))
+    reached: Counter[str] = Counter()
+    failed = 0
+    began = time.monotonic()
+    with automation_cycles.AutomationArena(folder, asked.seed) as arena:
+        for number, (point, passes) in enumerate(planned, start=1):
+            done = arena.cycle(number, point, passes)
+            reached[point] += done.reached
+            failed += bool(done.problems)
+            if done.problems:
+                print(f"{done}:", *done.problems, sep="\n  ", flush=True)
+            if number % 20 == 0:
+                print(f"{number} cycles in {time.monotonic() - began:.0f} s, {failed} with problems", flush=True)
+    made = ", ".join(f"{count} {what}" for what, count in arena.totals.items())
+    print(
+        f"{arena.kills} kills and stops in {time.monotonic() - began:.0f} s,"
+        f" {sum(reached[point] for point in points)} at named points; {made}; {failed} cycles with problems"
     )
     if missed := [point for point in points if not reached[point]]:
         print("never reached:", *missed)

@@ -5,6 +5,7 @@ how the conversation is before anything else. test_pairs.py combines them.
 """
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -610,6 +611,56 @@ class PeerMail(Event):
 
 
 @dataclass
+class Automation(Event):
+    """A job of the conversation fires, and a workflow that reports to it runs; each result is told in it once."""
+
+    name = "automation"
+    word: str = ""
+
+    async def apply(self, turn: Turn) -> None:
+        world = self.world
+        self.word = world.word("automated")
+        tasks = [f"{task} {self.word}" for task in ("job", "step", "last")]
+        if world.is_assistant:
+            # What an assistant only writes is not its result.
+            sent = {"name": "send_user_message", "arguments": {"message": f"result {tasks[0]}", "status": "normal"}}
+            world.program({"match": match(tasks[0]), "calls": [sent]})
+        # After a restart a run asks its model again. The report of a result is a turn of the conversation.
+        world.program(
+            *({"match": match(task), "text": f"result {task}", "repeat": 3} for task in tasks),
+            {"match": f"result [a-z]+ {self.word}", "text": f"heard of {self.word}", "repeat": 4},
+        )
+        job = pb.SaveCronJobMsg(agent=world.agent, sender=world.sender, name=self.word, prompt=tasks[0])
+        job.schedule_type, job.schedule = "every", "1h"
+        await world.talk.ask(save_cron_job=job)
+        await world.talk.ask(change_cron_job=pb.ChangeCronJobMsg(job=self.word, action="run", sender=world.sender))
+        steps = [{"id": "one", "prompt": tasks[1]}, {"id": "two", "prompt": tasks[2], "depends_on": ["one"]}]
+        source = json.dumps({"name": self.word, "steps": steps})
+        started = pb.StartWorkflowMsg(source=source, sender=world.sender, report_to=world.agent)
+        await world.talk.ask(start_workflow=started)
+
+    async def check(self) -> None:
+        world = self.world
+
+        async def is_told() -> bool:
+            history = (await world.talk.history(world.agent, world.sender, all=True)).messages
+            told = [entry.content for entry in history if entry.role == "user" and entry.agent]
+            return all(any(f"result {task} {self.word}" in each for each in told) for task in ("job", "last"))
+
+        async def is_completed() -> bool:
+            (run,) = (await world.talk.ask(list_workflow_runs=runs)).workflow_runs.runs
+            (firing,) = (await world.talk.ask(list_firings=firings)).firings.firings
+            return bool(run.status == "completed" == firing.status)
+
+        runs = pb.ListWorkflowRunsMsg(sender=world.sender, name=self.word)
+        firings = pb.ListFiringsMsg(sender=world.sender, job=self.word)
+        await eventually(is_completed)
+        await eventually(is_told)
+        world.results |= {f"result {task} {self.word}" for task in ("job", "last")}
+        await world.idle()
+
+
+@dataclass
 class WaitingRerun(Event):
     """A message that failed before is sent again under its id and waits behind the turn."""
 
@@ -832,6 +883,7 @@ EVENTS = (
     Resume,
     Queue,
     Steer,
+    Automation,
     PeerMail,
     WaitingRerun,
     Reload,

@@ -24,6 +24,15 @@ sensitive_tools = ["set_title"]
 """
 )
 
+OUTSIDE = '''
+from moot.tools import tool
+
+
+@tool(safety="safe", taint="web")
+async def outside() -> str:
+    """Read something from outside."""
+    return "hello"
+'''
 SCRIPT = script(
     {"match": r"^call (?P<tool>\w+) (?P<args>.*)", "steps": [call("{tool}", "{args}"), say("Came of it: {result}")]},
     {"match": "^fail twice", "error": "it broke", "times": 2},
@@ -246,6 +255,63 @@ async def test_a_saved_workflow_and_a_file_can_be_run(daemon: LiveDaemon, sender
         (run,) = results(told, "workflow_run")
         found = await until(talk, sender, run["run_id"], "completed")
         assert found["step_statuses"][0]["result"] == "did: from a file"
+
+
+async def test_an_agent_has_no_other_work_and_sees_no_other_workflows(daemon: LiveDaemon, sender: str) -> None:
+    """Otherwise it could have things done with tools that it does not have, and read what others were told."""
+    async with daemon.client() as talk:
+
+        async def ada(tool: str, **arguments: Any) -> Any:
+            (result,) = results(await talk.say("ada", f"call {tool} {json.dumps(arguments)}", sender), tool)
+            return result
+
+        for source in (
+            flow(step("a", "x", agent="bob")),
+            flow(step("a", "x", agent="ada"), deliver_to=["bob"]),
+        ):
+            assert "ada cannot have" in await ada("workflow_run", yaml_content=source)
+            assert "ada cannot have" in await ada("workflow_save", name="x", yaml_content=source)
+        theirs = await start(talk, sender, flow(step("a", "hello")))
+        await until(talk, sender, theirs, "completed")
+        assert "there is no workflow run" in await ada("workflow_status", run_id=theirs)
+        assert "there is no workflow run" in await ada("workflow_cancel", run_id=theirs)
+        own = (await ada("workflow_run", yaml_content=flow(step("a", "walk as ada", agent="ada"))))["run_id"]
+        found = await until(talk, sender, own, "completed")
+        assert found["step_statuses"][0]["result"] == "ada did walk"
+        assert [each["run_id"] for each in (await ada("workflow_list"))["runs"]] == [own]
+
+
+async def test_what_a_step_has_read_taints_those_that_are_given_its_result(home: Home) -> None:
+    home.furnish(script=SCRIPT, config=CONFIG)
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "outside.py").write_text(OUTSIDE)
+    source = flow(
+        step("read", "call outside {}"),
+        step("given", "say {{read.result}}", "read"),
+        step("judged", "hello", "read", when='read.result contains "o"'),
+        step("after", "hello", "read"),
+        step("beside", "hello"),
+    )
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await until(talk, "user", await start(talk, "user", source), "completed")
+            await read_report(talk, "user")
+    query = "SELECT step, taint FROM runs JOIN workflow_attempts ON workflow_attempts.run_id = runs.id ORDER BY step"
+    tainted = {name for name, taint in home.query(query) if "web" in taint}
+    assert tainted == {"given", "judged"}
+    assert "web" in home.query("SELECT taint FROM runs WHERE author = 'workflow'")[0][0]
+
+
+async def test_deleting_the_conversation_that_started_a_workflow_takes_no_result_from_it(
+    daemon: LiveDaemon, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        run_id = await start(talk, sender, flow(step("a", "hello"), step("b", "approve {{a.result}}", "a")))
+        await until(talk, sender, run_id, "waiting for approval", "b")
+        daemon.cli("delete", "moot", "--as", sender, "--yes")
+        shown = daemon.cli_json("workflow", "show", run_id)["data"]
+        assert (shown["steps"][0]["state"], shown["steps"][0]["result"]) == ("completed", "did: hello")
+        assert daemon.cli("workflow", "cancel", run_id).returncode == 0
 
 
 async def test_a_step_cannot_start_a_workflow(daemon: LiveDaemon, sender: str) -> None:

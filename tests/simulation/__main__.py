@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 
+from tests.simulation.automation_scenario import AUTOMATION_MUTANTS, AutomationScenario
 from tests.simulation.event_loop import Deadlock
 from tests.simulation.mail_mutants import MAIL_MUTANTS
 from tests.simulation.mail_scenario import MailScenario
@@ -46,18 +47,27 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="play this one alone and print its trace")
     parser.add_argument("--mutants", action="store_true", help="show that each deliberate defect is found")
-    parser.add_argument("--mutant", choices=[*MUTANTS, *MAIL_MUTANTS], help="play with this defect")
+    parser.add_argument(
+        "--mutant", choices=[*MUTANTS, *MAIL_MUTANTS, *AUTOMATION_MUTANTS], help="play with this defect"
+    )
     parser.add_argument("--mail", action="store_true", help="play several daemons that exchange mail")
+    parser.add_argument("--automation", action="store_true", help="play with schedules and workflows")
     chosen = parser.parse_args()
     silence()
-    is_mail = chosen.mail or chosen.mutant in MAIL_MUTANTS
-    kind: type[AnyScenario] = MailScenario if is_mail else Scenario
-    mutants = MAIL_MUTANTS if is_mail else MUTANTS
+    kind, mutants = _choose_kind(chosen)
     seeds = range(chosen.first, chosen.first + chosen.seeds)
     if chosen.mutants:
         return play_mutants(seeds, kind, mutants)
     with mutated(mutants[chosen.mutant]) if chosen.mutant else nullcontext():
         return play_one(chosen.seed, kind) if chosen.seed is not None else play_many(seeds, kind)
+
+
+def _choose_kind(chosen: argparse.Namespace) -> tuple[type[AnyScenario], Mapping[str, Callable[[], list[Patch]]]]:
+    if chosen.mail or chosen.mutant in MAIL_MUTANTS:
+        return MailScenario, MAIL_MUTANTS
+    if chosen.automation or chosen.mutant in AUTOMATION_MUTANTS:
+        return AutomationScenario, AUTOMATION_MUTANTS
+    return Scenario, MUTANTS
 
 
 def play_one(seed: int, kind: type[AnyScenario]) -> int:
@@ -69,7 +79,7 @@ def play_one(seed: int, kind: type[AnyScenario]) -> int:
 
 def play_many(seeds: range, kind: type[AnyScenario]) -> int:
     began, failed = time.monotonic(), 0
-    option = " --mail" if kind is MailScenario else ""
+    option = {MailScenario: " --mail", AutomationScenario: " --automation"}.get(kind, "")
     for seed in seeds:
         _, problem = find_violation(seed, kind)
         gc.collect(0)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.__main__ import find_first, find_violation
+from tests.simulation.automation_scenario import AUTOMATION_MUTANTS, AutomationScenario
 from tests.simulation.event_loop import VirtualLoop
 from tests.simulation.mail_mutants import MAIL_MUTANTS
 from tests.simulation.mail_scenario import MailScenario
@@ -98,6 +99,16 @@ def test_a_deliberate_defect_is_found(name: str) -> None:
     found, problem = find_first(MUTANTS[name], range(100))
     assert found is not None
     assert problem
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_schedules_and_workflows_come_to_an_end_once(seed: int) -> None:
+    assert find_violation(seed, AutomationScenario)[1] == ""
+
+
+@pytest.mark.parametrize("name", AUTOMATION_MUTANTS)
+def test_a_deliberate_defect_of_automation_is_found(name: str) -> None:
+    assert find_first(AUTOMATION_MUTANTS[name], range(60), AutomationScenario)[0] is not None
 
 
 # 58 has found something once: mail that came while a run was being prepared woke nobody.

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from moot.agents.registry import Registry
+from moot.automation.automation import Automation
 from moot.daemon.vault.seal import Seal
 from moot.domain.config import Config, ModelConfig, default_config
 from moot.domain.conversation import ConversationKey
@@ -29,6 +30,7 @@ from moot.store.memory.database import Database
 from moot.store.memory.storage import build_memory_storage
 from moot.store.memory.store import MemoryStore
 from moot.tools.ask import AskUser
+from moot.tools.files.off_limits import OffLimits
 from tests.simulation.clock import VirtualClock
 from tests.simulation.event_loop import VirtualLoop
 from tests.simulation.seeded_model import SeededModel
@@ -134,6 +136,11 @@ class Daemon:
             )
         )
 
+        if world.automates:
+            self.automation = Automation(
+                self.runtime, find_local_zone=lambda: "UTC", workflows=Path("no-workflows"), off_limits=_make_off_limits
+            )
+
     def _build_notes(self, storage: Storage, clock: VirtualClock, redactor: Redactor) -> NoteTaker:
         config = self.world.config
         reflections = Reflections(
@@ -155,9 +162,13 @@ class Daemon:
         self.build()
         await self.bus.reserve_numbers()
         await self.runtime.recover()
+        if self.world.automates:
+            await self.automation.start()
 
     async def shut_down(self) -> None:
         """What SIGTERM does."""
+        if self.world.automates:
+            self.automation.close()
         self.runtime.close()
         await self.runtime.runs.stop(grace=self.rng.choice((0.0, 1.0, 10.0)))
         await self.supervisor.stop()
@@ -179,6 +190,10 @@ async def _has_none() -> bool:
     return False
 
 
+def _make_off_limits() -> OffLimits:
+    raise AssertionError("no workflow is read from a file")
+
+
 def _stop_nothing(_key: ConversationKey) -> None:
     return
 
@@ -187,6 +202,8 @@ class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.daemons = 0
+        # Whether its daemons have schedules and workflows.
+        self.automates = False
         self.config = SimulatedConfig()
         self.database = Database()
         self.executed: dict[str, int] = {}

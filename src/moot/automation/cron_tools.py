@@ -284,7 +284,8 @@ def _job_data(job: CronJob, last: FiringRecord | None, teammates: Teammates) -> 
         "schedule_type": job.schedule.kind,
         "schedule": job.schedule.text,
         "timezone": job.schedule.zone,
-        "prompt": _cut(job.prompt, _SHOWN_PROMPT),
+        "prompt": _cut(job.prompt, _SHOWN_PROMPT) or None,
+        "workflow": True if job.workflow else None,
         "agent": job.agent,
         "session_mode": job.conversation_mode,
         "deliver_to": [CONVERSATION if job.delivers else NOWHERE],
@@ -311,6 +312,10 @@ def _entry_data(record: FiringRecord, teammates: Teammates) -> dict[str, Any]:
         "run_id": firing.run_id or None,
         "reason": firing.skipped,
     }
+    if record.workflow is not None:
+        # workflow_status has the results of its steps.
+        data["started_at"] = format_instant(record.workflow.created_at, zone)
+        data["completed_at"] = format_instant(record.workflow.ended_at, zone) if record.workflow.ended_at else None
     if run is not None:
         data["started_at"] = format_instant(run.started_at, zone) if run.started_at else None
         data["completed_at"] = format_instant(run.ended_at, zone) if run.ended_at else None

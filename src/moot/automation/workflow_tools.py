@@ -14,7 +14,8 @@ from moot.automation.workflow_executor import WorkflowExecutor
 from moot.automation.workflow_library import SaveOrder, WorkflowLibrary
 from moot.automation.workflow_start import WorkflowStart, find_person_key, list_agents
 from moot.domain.ask import Binding
-from moot.domain.errors import BadRequest, Conflict, MootError, TooLarge
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, TooLarge
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.ports.workflows import Workflows
 from moot.domain.prompt import Safety, ToolSpec
@@ -32,6 +33,7 @@ from moot.tools.threads import run_in_thread
 _GROUP = "workflows"
 _DEFAULT_LISTED = 20
 _MOST_LISTED = 200
+_LOOKED_THROUGH = 1_000
 _SHOWN_RESULT = 2_000
 _SHOWN_RESULTS = 20_000
 _RUN_ID = {"type": "string", "description": "The run_id that workflow_run returned."}
@@ -49,18 +51,37 @@ def build_workflow_tools(
     chooser: AgentChooser,
     off_limits: Callable[[], OffLimits],
 ) -> list[Tool]:
+    reach = _Reach(workflows, chooser)
     return [
         WorkflowRunTool(executor, library.saved, chooser, off_limits),
-        WorkflowStatusTool(executor),
-        WorkflowListTool(workflows),
-        WorkflowCancelTool(executor),
+        WorkflowStatusTool(executor, reach),
+        WorkflowListTool(reach),
+        WorkflowCancelTool(executor, reach),
         WorkflowSaveTool(executor, library, chooser),
     ]
 
 
-def _own(context: RunContext) -> SenderSet:
-    """Return the sender whose workflows a run may see."""
-    return SenderSet(names=(find_person_key(context.asks_in).sender,))
+class _Reach:
+    """Which workflow runs an agent sees: those its conversation started; one that directs others, all of the sender."""
+
+    def __init__(self, workflows: Workflows, chooser: AgentChooser) -> None:
+        self._workflows = workflows
+        self._chooser = chooser
+
+    async def require(self, run_id: str, context: RunContext) -> WorkflowRun:
+        run = await self._workflows.get(run_id)
+        if run is None or not self._includes(run, find_person_key(context.asks_in)):
+            raise NotFound(f"there is no workflow run {run_id!r}", fix="See workflow_list.")
+        return run
+
+    async def list_runs(self, context: RunContext, limit: int) -> list[WorkflowRun]:
+        owner = find_person_key(context.asks_in)
+        senders = SenderSet(names=(owner.sender,))
+        found = await self._workflows.list_runs(senders, limit=_LOOKED_THROUGH)
+        return [run for run in found if self._includes(run, owner)][:limit]
+
+    def _includes(self, run: WorkflowRun, owner: ConversationKey) -> bool:
+        return run.owner == owner.sender and (run.origin == owner or self._chooser.may_direct(owner.agent))
 
 
 class WorkflowRunTool:
@@ -187,14 +208,15 @@ class WorkflowStatusTool:
         checks_arguments=True,
     )
 
-    def __init__(self, executor: WorkflowExecutor) -> None:
+    def __init__(self, executor: WorkflowExecutor, reach: _Reach) -> None:
         self._executor = executor
+        self._reach = reach
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"show workflow run {arguments.get('run_id', '')}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        run = await self._executor.require(_require(arguments, "run_id"), _own(context))
+        run = await self._reach.require(_require(arguments, "run_id"), context)
         view = await self._executor.view(run)
         return ToolResult(content=defuse(_encode(_show(view))), taint=await self._executor.find_taint(run))
 
@@ -253,15 +275,15 @@ class WorkflowListTool:
         },
     )
 
-    def __init__(self, workflows: Workflows) -> None:
-        self._workflows = workflows
+    def __init__(self, reach: _Reach) -> None:
+        self._reach = reach
 
     def line(self, arguments: dict[str, Any]) -> str:
         return "list workflow runs"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         limit = min(max(1, int(arguments.get("limit") or _DEFAULT_LISTED)), _MOST_LISTED)
-        runs = await self._workflows.list_runs(_own(context), limit=limit)
+        runs = await self._reach.list_runs(context, limit)
         # Names and errors are written by the runs that started or executed them.
         taint = frozenset[str]().union(*(run.taint for run in runs))
         shown = [{key: value for key, value in _show_run(run).items() if key != "error"} for run in runs]
@@ -280,15 +302,17 @@ class WorkflowCancelTool:
         checks_arguments=True,
     )
 
-    def __init__(self, executor: WorkflowExecutor) -> None:
+    def __init__(self, executor: WorkflowExecutor, reach: _Reach) -> None:
         self._executor = executor
+        self._reach = reach
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"cancel workflow run {arguments.get('run_id', '')}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         run_id = _require(arguments, "run_id")
-        await self._executor.cancel(run_id, _own(context))
+        run = await self._reach.require(run_id, context)
+        await self._executor.cancel(run_id, SenderSet(names=(run.owner,)))
         return _encode({"status": "cancelled", "run_id": run_id})
 
 

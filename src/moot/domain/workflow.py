@@ -1,6 +1,6 @@
 """Workflows: their steps, which steps are ready given the results so far, and a workflow's run. Pure.
 
-Read from a file by workflow_file.py, conditions are in workflow_condition.py; executed by automation/workflows.py.
+A file is read by workflow_file.py, conditions by workflow_condition.py; automation/workflow_executor.py executes it.
 """
 
 import re
@@ -217,7 +217,9 @@ class Progress:
         for step in workflow.steps:
             for name in step.depends_on:
                 self._dependents[name].append(step.id)
-        self._ready = deque(step.id for step in workflow.steps if not step.depends_on)
+        self._ready = deque[str]()
+        # The steps whose dependencies have ended, and of which it is not decided whether they are skipped.
+        self._undecided = deque(step.id for step in workflow.steps if not step.depends_on)
         self._decide()
 
     @property
@@ -254,19 +256,18 @@ class Progress:
         for dependent in self._dependents[name]:
             self._missing[dependent] -= 1
             if not self._missing[dependent]:
-                self._ready.append(dependent)
+                self._undecided.append(dependent)
 
     def _decide(self) -> None:
-        """Skip the ready steps whose condition does not hold; this may make others ready, or skip them."""
-        if self.has_failed:
-            return
-        for _ in range(len(self.steps)):
-            skipped = [name for name in self._ready if name not in self.results and self._is_skipped(self.steps[name])]
-            if not skipped:
-                return
-            self.mark_started(skipped)
-            for name in skipped:
+        """Make steps ready, or skip them because their condition does not hold; this may decide others."""
+        while self._undecided and not self.has_failed:
+            name = self._undecided.popleft()
+            if name in self.results:
+                continue
+            if self._is_skipped(self.steps[name]):
                 self._record(name, StepResult(state=StepState.SKIPPED, taint=self._find_skip_taint(name)))
+            else:
+                self._ready.append(name)
 
     def _find_skip_taint(self, name: str) -> frozenset[str]:
         """Return the taint of a skipped step: that it was skipped tells what others have said."""

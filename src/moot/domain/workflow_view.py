@@ -123,7 +123,8 @@ def _find_state(
     """Return the state of a step without a result."""
     if workflow.status is not WorkflowStatus.RUNNING:
         # It was never started, or its run was removed after its time.
-        return StepState.CANCELLED if attempt is None else StepState.PENDING
+        is_completed = attempt is not None and workflow.status is WorkflowStatus.COMPLETED
+        return StepState.COMPLETED if is_completed else StepState.CANCELLED
     if attempt is None:
         return StepState.PENDING
     if run is None or run.end is None:

@@ -1,6 +1,7 @@
 """Rows measured at two commits: what got slower is marked, noise is not."""
 
-from bench.report import Row, compare
+from bench.report import compare
+from bench.row import Row
 
 
 def make_row(measured: float, *, noise: float = 0.0, more_is_better: bool = False) -> Row:

@@ -29,6 +29,7 @@ NOT_COMPARED = (
     "gate", "search", "search-grep", "mail", "mail-durable", "mail-many", "mail-bytes", "mail-idle", "mail-nats",
     "mail-nats-latency", "broker", "broker-latency", "schedules-start", "schedules-idle",
     "schedules-late", "workflow-step", "workflow-fair",
+    "documents", "documents-indexed", "documents-memory",
 )  # fmt: skip
 
 
@@ -51,6 +52,7 @@ def pieces(bench: Bench) -> dict[str, Callable[[], Awaitable[None]]]:
         "tools": bench.tools,
         "gate": bench.gate,
         "search": bench.search,
+        "documents": bench.documents,
         "team": bench.team,
         "automation": bench.automation,
         "mail": bench.mail,

@@ -63,6 +63,29 @@ def _gate(tally: Tally) -> Row:
     )  # fmt: skip
 
 
+def _documents_search(tally: Tally) -> Row:
+    values = sorted(value for values in tally.series["documents.search"] for value in values)
+    return Row(
+        name="documents", what="p95 of a search in 100,000 passages", unit="ms",
+        measured=values[len(values) * 95 // 100] * 1e3, noise=tally.noise("documents.search"), goal=50, rule="50 ms",
+    )  # fmt: skip
+
+
+def _documents_indexed(tally: Tally) -> Row:
+    return Row(
+        name="documents-indexed", what="passages/s that are read, analysed and stored", unit="/s",
+        measured=tally.median("documents.indexed"), noise=tally.noise("documents.indexed"),
+        goal=300, rule="300/s", more_is_better=True,
+    )  # fmt: skip
+
+
+def _documents_memory(tally: Tally) -> Row:
+    return Row(
+        name="documents-memory", what="memory of a passage that can be searched", unit="B",
+        measured=tally.median("documents.bytes"), noise=tally.noise("documents.bytes"),
+    )  # fmt: skip
+
+
 def _search(name: str, beside: str) -> Callable[[Tally], Row]:
     def row(tally: Tally) -> Row:
         raw = tally.median(f"{beside}.search") * 1e3
@@ -271,6 +294,9 @@ PLANS: dict[str, Plan] = {
     "gate": Plan("gate", _gate),
     "search": Plan("search", _search("search", "rg")),
     "search-grep": Plan("search", _search("search-grep", "grep")),
+    "documents": Plan("documents", _documents_search),
+    "documents-indexed": Plan("documents", _documents_indexed),
+    "documents-memory": Plan("documents", _documents_memory),
     "team": Plan("team", _team),
     "team-slow": Plan("team", _team_slow),
     "spawn": Plan("team", _spawn),

@@ -16,6 +16,7 @@ from typing import Any
 
 from bench.automation import measure_automation
 from bench.broker import measure_broker
+from bench.documents import DOCUMENT_PASSAGES, measure_documents
 from bench.gate import measure_gate
 from bench.largest import measure_pings
 from bench.line import Line, connect, watch
@@ -221,6 +222,15 @@ class Bench:
         taken = await measure_search(self.home / self.fresh("tree"))
         for who, seconds in taken.items():
             self.tally.add(f"{who}.search", *seconds)
+
+    async def documents(self) -> None:
+        """Passages that are indexed in a second, and searches among many. Once: it takes a minute."""
+        if self.tally.series["documents.search"]:
+            return
+        times = await measure_documents(self.home, DOCUMENT_PASSAGES)
+        self.tally.add("documents.indexed", times.indexed_per_second)
+        self.tally.add("documents.search", *times.searches)
+        self.tally.add("documents.bytes", times.bytes_per_passage)
 
     async def gate(self) -> None:
         """The way of one call through every hook to the tool and back, beside the tool alone. No disk is in it."""

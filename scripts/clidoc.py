@@ -91,9 +91,13 @@ def _options(command: click.Command, context: click.Context) -> str:
 
 
 def _paragraphs(text: str) -> str:
-    """Docstrings without their indentation, one paragraph a line."""
-    blocks = text.strip().split("\n\n")
-    return "\n\n".join(" ".join(line.strip() for line in block.splitlines()) for block in blocks)
+    """Docstrings without their indentation, one paragraph a line; a block marked with \\b keeps its lines."""
+    return "\n\n".join(_paragraph(block) for block in text.strip().split("\n\n"))
+
+
+def _paragraph(block: str) -> str:
+    lines = [line.strip() for line in block.splitlines()]
+    return "\n".join(f"    {line}" for line in lines[1:]) if lines[0] == "\b" else " ".join(lines)
 
 
 if __name__ == "__main__":

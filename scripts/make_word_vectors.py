@@ -49,7 +49,8 @@ def split(column: str) -> list[str]:
 
 
 def normalise(rows: np.ndarray) -> np.ndarray:
-    return rows / (np.linalg.norm(rows, axis=-1, keepdims=True) + 1e-9)
+    scaled: np.ndarray = rows / (np.linalg.norm(rows, axis=-1, keepdims=True) + 1e-9)
+    return scaled
 
 
 def embed(words: Sequence[str], folder: Path) -> np.ndarray:

@@ -97,6 +97,8 @@ WORKFLOW_POINTS = (
 )
 # Points that only changes of the knowledge graph pass.
 GRAPH_POINTS = ("commit.graph", "committed.graph")
+# Points that only the index of documents passes.
+DOCUMENT_POINTS = ("documents.parsed", "commit.documents", "committed.documents", "documents.stored")
 # Points that only changes of knowledge and learnings pass.
 KNOWLEDGE_WRITES = ("knowledge", "learning", "inquiry")
 KNOWLEDGE_POINTS = tuple(f"{when}.{write}" for write in KNOWLEDGE_WRITES for when in ("commit", "committed"))
@@ -107,6 +109,7 @@ CRON_POINTS = ("cron.due", "commit.fire", "committed.fire", "cron.fired", "cron.
 def _setting(text: str) -> tuple[str, int]:
     name, _, passes = text.partition(":")
     rare = (*FILE_POINTS, *PEER_POINTS, *STEER_POINTS, *GRAPH_POINTS, *CRON_POINTS, *WORKFLOW_POINTS, *KNOWLEDGE_POINTS)
+    rare = (*rare, *DOCUMENT_POINTS)
     if name and name not in (*POINTS, *rare):
         raise ValueError(f"MOOT_FAIL_AT: there is no point {name!r}; src/moot/failpoint.py names them all")
     return name, int(passes or 1)

@@ -251,6 +251,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         modes=ANYTHING,
         stretches=ANYTHING,
         graph=ANYTHING,
+        documents=ANYTHING,
         agent_data=ANYTHING,
     )
     # Who is asking is settled by the connection, before any handler.

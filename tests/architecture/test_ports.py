@@ -57,6 +57,7 @@ PORTS = {
     "Memories": stored("memories.SqliteMemories", "agent_data.MemoryMemories", "_memories"),
     "Tasks": stored("tasks.SqliteTasks", "agent_data.MemoryTasks", "_shelves"),
     "Graph": stored("graph.SqliteGraph", "graph.MemoryGraph", "_graph"),
+    "DocumentIndex": stored("documents.SqliteDocuments", "documents.MemoryDocuments", "_documents"),
     "CronStore": stored("cron_jobs.SqliteCron", "cron_jobs.MemoryCron", "_cron"),
     "Notes": stored("notes.SqliteNotes", "agent_data.MemoryNotes", "_shelves"),
     "Outputs": stored("outputs.SqliteOutputs", "agent_data.MemoryOutputs", "_shelves"),

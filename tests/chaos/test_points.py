@@ -16,6 +16,8 @@ _GRAPH_WRITES = ("graph",)
 _CRON_WRITES = ("fire",)
 # What workflows commit.
 _WORKFLOW_WRITES = ("workflow",)
+# What the index of documents commits.
+_DOCUMENT_WRITES = ("documents",)
 SOURCES = Path(failpoint.__file__).parent
 
 
@@ -37,9 +39,11 @@ def test_every_point_in_the_code_is_registered_and_every_registered_point_is_in_
     writes |= set(failpoint.TEAM_WRITES)
     named = {point for point in placed if not point.endswith(".{}")}
     writes |= {*_PEER_WRITES, *_GRAPH_WRITES, *_CRON_WRITES, *_WORKFLOW_WRITES, *failpoint.KNOWLEDGE_WRITES}
+    writes |= {*_DOCUMENT_WRITES}
     named.update(point.format(write) for point in placed - named for write in writes)
     rare = {*failpoint.FILE_POINTS, *failpoint.PEER_POINTS, *failpoint.STEER_POINTS}
     rare |= {*failpoint.GRAPH_POINTS, *failpoint.CRON_POINTS, *failpoint.WORKFLOW_POINTS, *failpoint.KNOWLEDGE_POINTS}
+    rare |= {*failpoint.DOCUMENT_POINTS}
     assert named == {*failpoint.POINTS, *rare}
 
 

@@ -95,6 +95,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "graph": CommandEntry(
         REMEMBER, "moot.cli.commands.graph:graph", "The knowledge graph: show, facts, types, conflicts, import, export."
     ),
+    "rag": CommandEntry(
+        REMEMBER, "moot.cli.commands.rag:rag", "Documents: index files and pages, search, answer, list, forget."
+    ),
     "usage": CommandEntry(REMEMBER, "moot.cli.commands.memory:usage", "Show tokens and cost per conversation."),
     "trace": CommandEntry(REMEMBER, "moot.cli.commands.trace:trace", "List turns, or show all events of one."),
     "replay": CommandEntry(

@@ -43,6 +43,7 @@ from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
 from moot.multiagent.runtime import Runtime, RuntimeDependencies
 from moot.redaction.redactor import Redactor
+from moot.retrieval.retrieval import Retrieval
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +110,7 @@ class Daemon:
             workflows=paths.workflows,
             off_limits=self.toolset.off_limits,
         )
+        self.retrieval = Retrieval(self.runtime, off_limits=self.toolset.off_limits)
         self.reloader = Reloader(
             ReloaderDependencies(
                 config=self.config,
@@ -131,6 +133,7 @@ class Daemon:
         """Take up what an earlier daemon left, then start what is due."""
         await self.runtime.recover()
         await self.automation.start()
+        self.retrieval.start()
 
     async def tidy(self) -> None:
         """Write ends that the disk refused before, notice answers of others, and close models no longer in use."""
@@ -225,6 +228,7 @@ class Daemon:
                 toolset=self.toolset,
                 runtime=self.runtime,
                 automation=self.automation,
+                retrieval=self.retrieval,
                 reloader=self.reloader,
                 principals=self.principals,
                 facts=self.facts,

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from moot.domain.automation_config import BackgroundConfig, CronConfig, WorkflowConfig
 from moot.domain.knowledge_config import GraphConfig, KnowledgeConfig, LibrarianConfig
 from moot.domain.mcp import McpConfig
+from moot.domain.rag_config import RagConfig
 from moot.domain.run import Limits
 from moot.domain.telemetry_config import MetricsConfig, TelemetryConfig
 
@@ -307,6 +308,7 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     outputs: OutputConfig = OutputConfig()
     knowledge: KnowledgeConfig = KnowledgeConfig()
     graph: GraphConfig = GraphConfig()
+    rag: RagConfig = RagConfig()
     tool_search: ToolSearchConfig = ToolSearchConfig()
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -350,6 +352,7 @@ class Config(Struct, frozen=True, kw_only=True):
         """The groups of tools that are turned off."""
         has_tasks = self.background.enabled is not False
         groups = {"schedules": self.cron.enabled, "background tasks": has_tasks, "workflows": self.workflow.enabled}
+        groups["documents"] = self.tools.rag.enabled
         return frozenset(group for group, is_enabled in groups.items() if not is_enabled)
 
 

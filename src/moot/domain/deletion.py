@@ -21,3 +21,5 @@ class DeletionCounts(Struct, frozen=True, kw_only=True):
     mail: int = 0
     # Scheduled jobs that it owns.
     schedules: int = 0
+    # Documents that were indexed for it.
+    documents: int = 0

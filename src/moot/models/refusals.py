@@ -50,7 +50,7 @@ _PROVIDER_HOSTS = frozenset(
     }
 )
 _PROXY_FIX = "If this network requires a proxy, set `proxy` in [network]."
-_EMBEDDED_FIX = "An embedded model needs no network: moot init --provider local"
+_EMBEDDED_FIX = "An embedded model needs no network: `moot init --provider local`."
 # Numbers outside this range are not a window.
 _LEAST_WINDOW, _MOST_WINDOW = 256, 100_000_000
 

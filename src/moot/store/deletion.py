@@ -6,7 +6,7 @@ from msgspec.structs import fields
 from moot.domain.conversation import ConversationKey
 from moot.domain.deletion import DeletionCounts
 from moot.domain.inbox_message import NoticeState
-from moot.store import dialect, knowledge_rows, mail_rows, nodes, notices, rows, workflow_rows
+from moot.store import dialect, document_rows, knowledge_rows, mail_rows, nodes, notices, rows, workflow_rows
 
 # Pages of an index merged per transaction, so that other transactions can run in between.
 _MERGE_PAGES = 256
@@ -48,6 +48,7 @@ def _count(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
         memories=of_pair("memories"),
         tasks=of_pair("tasks"),
         schedules=of_pair("cron_jobs"),
+        documents=document_rows.count_of_pair(db, key),
         notes=of_conversation("notes"),
         outputs=of_conversation("outputs"),
         lessons=knowledge_rows.count_of_conversation(db, key) + of_pair("inquiries"),
@@ -107,6 +108,7 @@ def sweep_parts(db: apsw.Connection) -> None:
 def _delete_of_pair(db: apsw.Connection, key: ConversationKey) -> None:
     memories = [number for (number,) in db.execute("SELECT number FROM memories WHERE agent = ? AND sender = ?", key)]
     dialect.unindex_memories(db, memories)
+    document_rows.remove_of_pair(db, key)
     for table in ("memories", "tasks", "rules", "cron_jobs", "inquiries"):
         db.execute(f"DELETE FROM {table} WHERE agent = ? AND sender = ?", key)
     knowledge_rows.remove_of_conversation(db, key)

@@ -139,7 +139,7 @@ def rewrite_file(db: apsw.Connection, most_bytes: int) -> None:
 
 # ---- full text ----------------------------------------------------------------------------------
 
-INDEXES = ("message_index", "summary_index", "memory_index", "knowledge_index", "learning_index")
+INDEXES = ("message_index", "summary_index", "memory_index", "knowledge_index", "learning_index", "passage_index")
 # Tables with the ids of the indexed texts.
 INDEXED_MESSAGES, INDEXED_SUMMARIES = "message_index_docsize", "summary_index_docsize"
 
@@ -212,6 +212,31 @@ def count_messages(db: apsw.Connection, words: str, reach: tuple[int, int]) -> i
     """Return the number of matching messages in `reach`."""
     found = "SELECT count(*) FROM message_index WHERE message_index MATCH ? AND rowid BETWEEN ? AND ?"
     return int(db.execute(found, (words, *reach)).get)
+
+
+def index_passages(db: apsw.Connection, passages: Sequence[tuple[int, str]]) -> None:
+    """Add passages to the full-text index: the number and the terms of each."""
+    db.executemany("INSERT INTO passage_index (rowid, terms) VALUES (?, ?)", passages)
+
+
+def unindex_passages(db: apsw.Connection, numbers: Sequence[int]) -> None:
+    db.executemany("DELETE FROM passage_index WHERE rowid = ?", [(number,) for number in numbers])
+
+
+def count_passages(db: apsw.Connection, words: str, reach: tuple[int, int], most: int) -> int:
+    """Return the number of matching passages in `reach`, and no more than `most`."""
+    found = "SELECT 1 FROM passage_index WHERE passage_index MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?"
+    return int(db.execute(f"SELECT count(*) FROM ({found})", (words, *reach, most)).get)
+
+
+def rank_passages(db: apsw.Connection, words: str, reach: tuple[int, int], most: int, limit: int) -> list[int]:
+    """Return the numbers in `reach` of matching passages, best first by BM25; only `most` of them are ranked."""
+    found = (
+        "SELECT rowid AS number, bm25(passage_index) AS score FROM passage_index"
+        " WHERE passage_index MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?"
+    )
+    ranked = db.execute(f"SELECT number FROM ({found}) ORDER BY score, number LIMIT ?", (words, *reach, most, limit))
+    return [number for (number,) in ranked]
 
 
 def merge_index(db: apsw.Connection, index: str, pages: int, *, begin: bool) -> bool:

@@ -6,6 +6,7 @@ from moot.domain.ports.storage import Storage
 from moot.store import event_numbers
 from moot.store.asks import SqliteAsks
 from moot.store.cron_jobs import SqliteCron
+from moot.store.documents import SqliteDocuments
 from moot.store.graph import SqliteGraph
 from moot.store.inquiries import SqliteInquiries
 from moot.store.keys import SqliteKeys
@@ -40,6 +41,7 @@ def build_storage(store: SqliteStore) -> Storage:
         memories=SqliteMemories(store),
         tasks=SqliteTasks(store),
         graph=SqliteGraph(store),
+        documents=SqliteDocuments(store),
         cron=SqliteCron(store),
         notes=SqliteNotes(store),
         outputs=SqliteOutputs(store),

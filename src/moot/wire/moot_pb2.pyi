@@ -89,7 +89,7 @@ USER_MESSAGE: AgentEventKind
 PRIVATE_TEXT: AgentEventKind
 
 class ClientMessage(_message.Message):
-    __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust", "working_directory", "set_secret", "list_secrets", "remove_secret", "audit_secrets", "scope_secret", "list_mcp", "approve_mcp", "get_agent_status", "list_agent_tools", "start_run", "list_runs", "get_run", "attach_run", "wait_runs", "stop_run", "get_run_history", "list_jobs", "stop_job", "withdraw", "find_retried", "list_traces", "get_trace", "get_trace_health", "get_prompt", "replay_run", "undo", "mode", "visit", "open_stretch", "conversation_model", "list_tasks", "add_task", "change_task", "list_memories", "forget_memory", "read_graph", "change_graph", "import_graph", "read_knowledge", "change_knowledge", "list_goals", "list_peers", "send_mail", "list_dead_mail", "resend_mail", "mute_agent", "list_daemons", "list_outbox", "acknowledge_traces", "save_cron_job", "list_cron_jobs", "change_cron_job", "list_firings", "start_workflow", "get_workflow", "save_workflow", "list_workflows", "remove_workflow", "get_workflow_run", "list_workflow_runs", "cancel_workflow")
+    __slots__ = ("request_id", "send", "stream", "reply_to_ask", "list_active_conversations", "kill", "compact", "list_conversations", "list_agents", "get_agent", "ping", "reload", "get_stats", "subscribe_events", "hello", "get_history", "list_archives", "get_archive", "export", "delete", "get_usage", "recall", "list_tokens", "new_token", "revoke_token", "list_models", "test_model", "backup", "attach", "list_asks", "check", "decide_ask", "list_rules", "delete_rule", "list_hooks", "trust", "working_directory", "set_secret", "list_secrets", "remove_secret", "audit_secrets", "scope_secret", "list_mcp", "approve_mcp", "get_agent_status", "list_agent_tools", "start_run", "list_runs", "get_run", "attach_run", "wait_runs", "stop_run", "get_run_history", "list_jobs", "stop_job", "withdraw", "find_retried", "list_traces", "get_trace", "get_trace_health", "get_prompt", "replay_run", "undo", "mode", "visit", "open_stretch", "conversation_model", "list_tasks", "add_task", "change_task", "list_memories", "forget_memory", "read_graph", "change_graph", "import_graph", "read_knowledge", "change_knowledge", "list_goals", "list_peers", "send_mail", "list_dead_mail", "resend_mail", "mute_agent", "list_daemons", "list_outbox", "acknowledge_traces", "save_cron_job", "list_cron_jobs", "change_cron_job", "list_firings", "start_workflow", "get_workflow", "save_workflow", "list_workflows", "remove_workflow", "get_workflow_run", "list_workflow_runs", "cancel_workflow", "index_documents", "search_documents", "answer_question", "list_sources", "forget_source")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SEND_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
@@ -189,6 +189,11 @@ class ClientMessage(_message.Message):
     GET_WORKFLOW_RUN_FIELD_NUMBER: _ClassVar[int]
     LIST_WORKFLOW_RUNS_FIELD_NUMBER: _ClassVar[int]
     CANCEL_WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    INDEX_DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_QUESTION_FIELD_NUMBER: _ClassVar[int]
+    LIST_SOURCES_FIELD_NUMBER: _ClassVar[int]
+    FORGET_SOURCE_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     send: SendMsg
     stream: StreamMsg
@@ -287,7 +292,68 @@ class ClientMessage(_message.Message):
     get_workflow_run: GetWorkflowRunMsg
     list_workflow_runs: ListWorkflowRunsMsg
     cancel_workflow: CancelWorkflowMsg
-    def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectoryMsg, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecretMsg, _Mapping]] = ..., list_secrets: _Optional[_Union[ListSecretsMsg, _Mapping]] = ..., remove_secret: _Optional[_Union[RemoveSecretMsg, _Mapping]] = ..., audit_secrets: _Optional[_Union[AuditSecretsMsg, _Mapping]] = ..., scope_secret: _Optional[_Union[ScopeSecretMsg, _Mapping]] = ..., list_mcp: _Optional[_Union[ListMcpMsg, _Mapping]] = ..., approve_mcp: _Optional[_Union[ApproveMcpMsg, _Mapping]] = ..., get_agent_status: _Optional[_Union[GetAgentStatusMsg, _Mapping]] = ..., list_agent_tools: _Optional[_Union[ListAgentToolsMsg, _Mapping]] = ..., start_run: _Optional[_Union[StartRunMsg, _Mapping]] = ..., list_runs: _Optional[_Union[ListRunsMsg, _Mapping]] = ..., get_run: _Optional[_Union[GetRunMsg, _Mapping]] = ..., attach_run: _Optional[_Union[AttachRunMsg, _Mapping]] = ..., wait_runs: _Optional[_Union[WaitRunsMsg, _Mapping]] = ..., stop_run: _Optional[_Union[StopRunMsg, _Mapping]] = ..., get_run_history: _Optional[_Union[GetRunHistoryMsg, _Mapping]] = ..., list_jobs: _Optional[_Union[ListJobsMsg, _Mapping]] = ..., stop_job: _Optional[_Union[StopJobMsg, _Mapping]] = ..., withdraw: _Optional[_Union[WithdrawMsg, _Mapping]] = ..., find_retried: _Optional[_Union[FindRetriedMsg, _Mapping]] = ..., list_traces: _Optional[_Union[ListTracesMsg, _Mapping]] = ..., get_trace: _Optional[_Union[GetTraceMsg, _Mapping]] = ..., get_trace_health: _Optional[_Union[GetTraceHealthMsg, _Mapping]] = ..., get_prompt: _Optional[_Union[GetPromptMsg, _Mapping]] = ..., replay_run: _Optional[_Union[ReplayRunMsg, _Mapping]] = ..., undo: _Optional[_Union[UndoMsg, _Mapping]] = ..., mode: _Optional[_Union[ModeMsg, _Mapping]] = ..., visit: _Optional[_Union[VisitMsg, _Mapping]] = ..., open_stretch: _Optional[_Union[OpenStretchMsg, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModelMsg, _Mapping]] = ..., list_tasks: _Optional[_Union[ListTasksMsg, _Mapping]] = ..., add_task: _Optional[_Union[AddTaskMsg, _Mapping]] = ..., change_task: _Optional[_Union[ChangeTaskMsg, _Mapping]] = ..., list_memories: _Optional[_Union[ListMemoriesMsg, _Mapping]] = ..., forget_memory: _Optional[_Union[ForgetMemoryMsg, _Mapping]] = ..., read_graph: _Optional[_Union[ReadGraphMsg, _Mapping]] = ..., change_graph: _Optional[_Union[ChangeGraphMsg, _Mapping]] = ..., import_graph: _Optional[_Union[ImportGraphMsg, _Mapping]] = ..., read_knowledge: _Optional[_Union[ReadKnowledgeMsg, _Mapping]] = ..., change_knowledge: _Optional[_Union[ChangeKnowledgeMsg, _Mapping]] = ..., list_goals: _Optional[_Union[ListGoalsMsg, _Mapping]] = ..., list_peers: _Optional[_Union[ListPeersMsg, _Mapping]] = ..., send_mail: _Optional[_Union[SendMailMsg, _Mapping]] = ..., list_dead_mail: _Optional[_Union[ListDeadMailMsg, _Mapping]] = ..., resend_mail: _Optional[_Union[ResendMailMsg, _Mapping]] = ..., mute_agent: _Optional[_Union[MuteAgentMsg, _Mapping]] = ..., list_daemons: _Optional[_Union[ListDaemonsMsg, _Mapping]] = ..., list_outbox: _Optional[_Union[ListOutboxMsg, _Mapping]] = ..., acknowledge_traces: _Optional[_Union[AcknowledgeTracesMsg, _Mapping]] = ..., save_cron_job: _Optional[_Union[SaveCronJobMsg, _Mapping]] = ..., list_cron_jobs: _Optional[_Union[ListCronJobsMsg, _Mapping]] = ..., change_cron_job: _Optional[_Union[ChangeCronJobMsg, _Mapping]] = ..., list_firings: _Optional[_Union[ListFiringsMsg, _Mapping]] = ..., start_workflow: _Optional[_Union[StartWorkflowMsg, _Mapping]] = ..., get_workflow: _Optional[_Union[GetWorkflowMsg, _Mapping]] = ..., save_workflow: _Optional[_Union[SaveWorkflowMsg, _Mapping]] = ..., list_workflows: _Optional[_Union[ListWorkflowsMsg, _Mapping]] = ..., remove_workflow: _Optional[_Union[RemoveWorkflowMsg, _Mapping]] = ..., get_workflow_run: _Optional[_Union[GetWorkflowRunMsg, _Mapping]] = ..., list_workflow_runs: _Optional[_Union[ListWorkflowRunsMsg, _Mapping]] = ..., cancel_workflow: _Optional[_Union[CancelWorkflowMsg, _Mapping]] = ..., **kwargs) -> None: ...
+    index_documents: IndexDocumentsMsg
+    search_documents: SearchDocumentsMsg
+    answer_question: AnswerQuestionMsg
+    list_sources: ListSourcesMsg
+    forget_source: ForgetSourceMsg
+    def __init__(self, request_id: _Optional[int] = ..., send: _Optional[_Union[SendMsg, _Mapping]] = ..., stream: _Optional[_Union[StreamMsg, _Mapping]] = ..., reply_to_ask: _Optional[_Union[ReplyToAsk, _Mapping]] = ..., list_active_conversations: _Optional[_Union[ListActiveConversationsMsg, _Mapping]] = ..., kill: _Optional[_Union[KillMsg, _Mapping]] = ..., compact: _Optional[_Union[CompactMsg, _Mapping]] = ..., list_conversations: _Optional[_Union[ListConversationsMsg, _Mapping]] = ..., list_agents: _Optional[_Union[ListAgentsMsg, _Mapping]] = ..., get_agent: _Optional[_Union[GetAgentMsg, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., reload: _Optional[_Union[ReloadMsg, _Mapping]] = ..., get_stats: _Optional[_Union[GetStats, _Mapping]] = ..., subscribe_events: _Optional[_Union[SubscribeEvents, _Mapping]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., get_history: _Optional[_Union[GetHistoryMsg, _Mapping]] = ..., list_archives: _Optional[_Union[ListArchivesMsg, _Mapping]] = ..., get_archive: _Optional[_Union[GetArchiveMsg, _Mapping]] = ..., export: _Optional[_Union[ExportMsg, _Mapping]] = ..., delete: _Optional[_Union[DeleteMsg, _Mapping]] = ..., get_usage: _Optional[_Union[GetUsageMsg, _Mapping]] = ..., recall: _Optional[_Union[RecallMsg, _Mapping]] = ..., list_tokens: _Optional[_Union[ListTokensMsg, _Mapping]] = ..., new_token: _Optional[_Union[NewTokenMsg, _Mapping]] = ..., revoke_token: _Optional[_Union[RevokeTokenMsg, _Mapping]] = ..., list_models: _Optional[_Union[ListModelsMsg, _Mapping]] = ..., test_model: _Optional[_Union[TestModelMsg, _Mapping]] = ..., backup: _Optional[_Union[BackupMsg, _Mapping]] = ..., attach: _Optional[_Union[AttachMsg, _Mapping]] = ..., list_asks: _Optional[_Union[ListAsksMsg, _Mapping]] = ..., check: _Optional[_Union[CheckMsg, _Mapping]] = ..., decide_ask: _Optional[_Union[DecideAskMsg, _Mapping]] = ..., list_rules: _Optional[_Union[ListRulesMsg, _Mapping]] = ..., delete_rule: _Optional[_Union[DeleteRuleMsg, _Mapping]] = ..., list_hooks: _Optional[_Union[ListHooksMsg, _Mapping]] = ..., trust: _Optional[_Union[TrustMsg, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectoryMsg, _Mapping]] = ..., set_secret: _Optional[_Union[SetSecretMsg, _Mapping]] = ..., list_secrets: _Optional[_Union[ListSecretsMsg, _Mapping]] = ..., remove_secret: _Optional[_Union[RemoveSecretMsg, _Mapping]] = ..., audit_secrets: _Optional[_Union[AuditSecretsMsg, _Mapping]] = ..., scope_secret: _Optional[_Union[ScopeSecretMsg, _Mapping]] = ..., list_mcp: _Optional[_Union[ListMcpMsg, _Mapping]] = ..., approve_mcp: _Optional[_Union[ApproveMcpMsg, _Mapping]] = ..., get_agent_status: _Optional[_Union[GetAgentStatusMsg, _Mapping]] = ..., list_agent_tools: _Optional[_Union[ListAgentToolsMsg, _Mapping]] = ..., start_run: _Optional[_Union[StartRunMsg, _Mapping]] = ..., list_runs: _Optional[_Union[ListRunsMsg, _Mapping]] = ..., get_run: _Optional[_Union[GetRunMsg, _Mapping]] = ..., attach_run: _Optional[_Union[AttachRunMsg, _Mapping]] = ..., wait_runs: _Optional[_Union[WaitRunsMsg, _Mapping]] = ..., stop_run: _Optional[_Union[StopRunMsg, _Mapping]] = ..., get_run_history: _Optional[_Union[GetRunHistoryMsg, _Mapping]] = ..., list_jobs: _Optional[_Union[ListJobsMsg, _Mapping]] = ..., stop_job: _Optional[_Union[StopJobMsg, _Mapping]] = ..., withdraw: _Optional[_Union[WithdrawMsg, _Mapping]] = ..., find_retried: _Optional[_Union[FindRetriedMsg, _Mapping]] = ..., list_traces: _Optional[_Union[ListTracesMsg, _Mapping]] = ..., get_trace: _Optional[_Union[GetTraceMsg, _Mapping]] = ..., get_trace_health: _Optional[_Union[GetTraceHealthMsg, _Mapping]] = ..., get_prompt: _Optional[_Union[GetPromptMsg, _Mapping]] = ..., replay_run: _Optional[_Union[ReplayRunMsg, _Mapping]] = ..., undo: _Optional[_Union[UndoMsg, _Mapping]] = ..., mode: _Optional[_Union[ModeMsg, _Mapping]] = ..., visit: _Optional[_Union[VisitMsg, _Mapping]] = ..., open_stretch: _Optional[_Union[OpenStretchMsg, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModelMsg, _Mapping]] = ..., list_tasks: _Optional[_Union[ListTasksMsg, _Mapping]] = ..., add_task: _Optional[_Union[AddTaskMsg, _Mapping]] = ..., change_task: _Optional[_Union[ChangeTaskMsg, _Mapping]] = ..., list_memories: _Optional[_Union[ListMemoriesMsg, _Mapping]] = ..., forget_memory: _Optional[_Union[ForgetMemoryMsg, _Mapping]] = ..., read_graph: _Optional[_Union[ReadGraphMsg, _Mapping]] = ..., change_graph: _Optional[_Union[ChangeGraphMsg, _Mapping]] = ..., import_graph: _Optional[_Union[ImportGraphMsg, _Mapping]] = ..., read_knowledge: _Optional[_Union[ReadKnowledgeMsg, _Mapping]] = ..., change_knowledge: _Optional[_Union[ChangeKnowledgeMsg, _Mapping]] = ..., list_goals: _Optional[_Union[ListGoalsMsg, _Mapping]] = ..., list_peers: _Optional[_Union[ListPeersMsg, _Mapping]] = ..., send_mail: _Optional[_Union[SendMailMsg, _Mapping]] = ..., list_dead_mail: _Optional[_Union[ListDeadMailMsg, _Mapping]] = ..., resend_mail: _Optional[_Union[ResendMailMsg, _Mapping]] = ..., mute_agent: _Optional[_Union[MuteAgentMsg, _Mapping]] = ..., list_daemons: _Optional[_Union[ListDaemonsMsg, _Mapping]] = ..., list_outbox: _Optional[_Union[ListOutboxMsg, _Mapping]] = ..., acknowledge_traces: _Optional[_Union[AcknowledgeTracesMsg, _Mapping]] = ..., save_cron_job: _Optional[_Union[SaveCronJobMsg, _Mapping]] = ..., list_cron_jobs: _Optional[_Union[ListCronJobsMsg, _Mapping]] = ..., change_cron_job: _Optional[_Union[ChangeCronJobMsg, _Mapping]] = ..., list_firings: _Optional[_Union[ListFiringsMsg, _Mapping]] = ..., start_workflow: _Optional[_Union[StartWorkflowMsg, _Mapping]] = ..., get_workflow: _Optional[_Union[GetWorkflowMsg, _Mapping]] = ..., save_workflow: _Optional[_Union[SaveWorkflowMsg, _Mapping]] = ..., list_workflows: _Optional[_Union[ListWorkflowsMsg, _Mapping]] = ..., remove_workflow: _Optional[_Union[RemoveWorkflowMsg, _Mapping]] = ..., get_workflow_run: _Optional[_Union[GetWorkflowRunMsg, _Mapping]] = ..., list_workflow_runs: _Optional[_Union[ListWorkflowRunsMsg, _Mapping]] = ..., cancel_workflow: _Optional[_Union[CancelWorkflowMsg, _Mapping]] = ..., index_documents: _Optional[_Union[IndexDocumentsMsg, _Mapping]] = ..., search_documents: _Optional[_Union[SearchDocumentsMsg, _Mapping]] = ..., answer_question: _Optional[_Union[AnswerQuestionMsg, _Mapping]] = ..., list_sources: _Optional[_Union[ListSourcesMsg, _Mapping]] = ..., forget_source: _Optional[_Union[ForgetSourceMsg, _Mapping]] = ..., **kwargs) -> None: ...
+
+class IndexDocumentsMsg(_message.Message):
+    __slots__ = ("agent", "sender", "place", "cwd")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    CWD_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    place: str
+    cwd: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., place: _Optional[str] = ..., cwd: _Optional[str] = ...) -> None: ...
+
+class SearchDocumentsMsg(_message.Message):
+    __slots__ = ("agent", "sender", "query", "limit", "source")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    query: str
+    limit: int
+    source: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., query: _Optional[str] = ..., limit: _Optional[int] = ..., source: _Optional[str] = ...) -> None: ...
+
+class AnswerQuestionMsg(_message.Message):
+    __slots__ = ("agent", "sender", "question", "source")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    question: str
+    source: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., question: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
+
+class ListSourcesMsg(_message.Message):
+    __slots__ = ("agent", "sender")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
+
+class ForgetSourceMsg(_message.Message):
+    __slots__ = ("agent", "sender", "source")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    sender: str
+    source: str
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
 
 class SendMsg(_message.Message):
     __slots__ = ("agent", "content", "sender", "cwd", "guest", "client_message_id", "limits", "search_path", "tell_queued", "steer")
@@ -1318,7 +1384,7 @@ class AcknowledgeTracesMsg(_message.Message):
     def __init__(self) -> None: ...
 
 class ServerMessage(_message.Message):
-    __slots__ = ("request_id", "error", "pong", "response", "stream", "active_conversations", "compact", "conversation_list", "agent_info", "agent_list", "stats", "agent_event", "welcome", "history", "archive_list", "archive", "exported", "imported", "deleted", "usage", "recalled", "token_list", "token_created", "model_list", "model_tested", "backed_up", "ask_list", "checked", "reloaded", "ask_decided", "rule_list", "hook_list", "trusted", "working_directory", "secret_set", "secret_list", "secret_audit", "mcp_list", "mcp_approved", "agent_status", "agent_tool_list", "run", "run_list", "job_list", "withdrawn", "retried", "trace_list", "trace", "trace_health", "prompt", "replayed", "undone", "mode", "stretch_opened", "conversation_model", "task_list", "memory_list", "graph_page", "graph_changed", "graph_imported", "knowledge_page", "knowledge_changed", "goals", "peers", "mail_report", "dead_mail", "digest", "mail_resent", "agent_muted", "daemons", "outbox", "cron_jobs", "firings", "workflow", "workflows", "workflow_run", "workflow_runs")
+    __slots__ = ("request_id", "error", "pong", "response", "stream", "active_conversations", "compact", "conversation_list", "agent_info", "agent_list", "stats", "agent_event", "welcome", "history", "archive_list", "archive", "exported", "imported", "deleted", "usage", "recalled", "token_list", "token_created", "model_list", "model_tested", "backed_up", "ask_list", "checked", "reloaded", "ask_decided", "rule_list", "hook_list", "trusted", "working_directory", "secret_set", "secret_list", "secret_audit", "mcp_list", "mcp_approved", "agent_status", "agent_tool_list", "run", "run_list", "job_list", "withdrawn", "retried", "trace_list", "trace", "trace_health", "prompt", "replayed", "undone", "mode", "stretch_opened", "conversation_model", "task_list", "memory_list", "graph_page", "graph_changed", "graph_imported", "knowledge_page", "knowledge_changed", "goals", "peers", "mail_report", "dead_mail", "digest", "mail_resent", "agent_muted", "daemons", "outbox", "cron_jobs", "firings", "workflow", "workflows", "workflow_run", "workflow_runs", "index_progress", "documents_indexed", "passages", "document_answer", "sources")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
@@ -1396,6 +1462,11 @@ class ServerMessage(_message.Message):
     WORKFLOWS_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_RUN_FIELD_NUMBER: _ClassVar[int]
     WORKFLOW_RUNS_FIELD_NUMBER: _ClassVar[int]
+    INDEX_PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENTS_INDEXED_FIELD_NUMBER: _ClassVar[int]
+    PASSAGES_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENT_ANSWER_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     error: ErrorMsg
     pong: Pong
@@ -1473,7 +1544,116 @@ class ServerMessage(_message.Message):
     workflows: WorkflowList
     workflow_run: WorkflowRunInfo
     workflow_runs: WorkflowRunList
-    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ErrorMsg, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., response: _Optional[_Union[SendResponse, _Mapping]] = ..., stream: _Optional[_Union[StreamEvent, _Mapping]] = ..., active_conversations: _Optional[_Union[ActiveConversationList, _Mapping]] = ..., compact: _Optional[_Union[CompactResponse, _Mapping]] = ..., conversation_list: _Optional[_Union[ConversationList, _Mapping]] = ..., agent_info: _Optional[_Union[AgentInfo, _Mapping]] = ..., agent_list: _Optional[_Union[AgentList, _Mapping]] = ..., stats: _Optional[_Union[DaemonStats, _Mapping]] = ..., agent_event: _Optional[_Union[AgentEventMsg, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., history: _Optional[_Union[History, _Mapping]] = ..., archive_list: _Optional[_Union[ArchiveList, _Mapping]] = ..., archive: _Optional[_Union[ArchiveInfo, _Mapping]] = ..., exported: _Optional[_Union[Exported, _Mapping]] = ..., imported: _Optional[_Union[Imported, _Mapping]] = ..., deleted: _Optional[_Union[Deleted, _Mapping]] = ..., usage: _Optional[_Union[UsageList, _Mapping]] = ..., recalled: _Optional[_Union[Recalled, _Mapping]] = ..., token_list: _Optional[_Union[TokenList, _Mapping]] = ..., token_created: _Optional[_Union[TokenCreated, _Mapping]] = ..., model_list: _Optional[_Union[ModelList, _Mapping]] = ..., model_tested: _Optional[_Union[ModelTested, _Mapping]] = ..., backed_up: _Optional[_Union[BackedUp, _Mapping]] = ..., ask_list: _Optional[_Union[AskList, _Mapping]] = ..., checked: _Optional[_Union[Checked, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ..., ask_decided: _Optional[_Union[AskDecided, _Mapping]] = ..., rule_list: _Optional[_Union[RuleList, _Mapping]] = ..., hook_list: _Optional[_Union[HookList, _Mapping]] = ..., trusted: _Optional[_Union[Trusted, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectory, _Mapping]] = ..., secret_set: _Optional[_Union[SecretSet, _Mapping]] = ..., secret_list: _Optional[_Union[SecretList, _Mapping]] = ..., secret_audit: _Optional[_Union[SecretAudit, _Mapping]] = ..., mcp_list: _Optional[_Union[McpList, _Mapping]] = ..., mcp_approved: _Optional[_Union[McpApproved, _Mapping]] = ..., agent_status: _Optional[_Union[AgentStatus, _Mapping]] = ..., agent_tool_list: _Optional[_Union[AgentToolList, _Mapping]] = ..., run: _Optional[_Union[RunInfo, _Mapping]] = ..., run_list: _Optional[_Union[RunList, _Mapping]] = ..., job_list: _Optional[_Union[JobList, _Mapping]] = ..., withdrawn: _Optional[_Union[Withdrawn, _Mapping]] = ..., retried: _Optional[_Union[Retried, _Mapping]] = ..., trace_list: _Optional[_Union[TraceList, _Mapping]] = ..., trace: _Optional[_Union[TraceInfo, _Mapping]] = ..., trace_health: _Optional[_Union[TraceHealth, _Mapping]] = ..., prompt: _Optional[_Union[PromptInfo, _Mapping]] = ..., replayed: _Optional[_Union[Replayed, _Mapping]] = ..., undone: _Optional[_Union[Undone, _Mapping]] = ..., mode: _Optional[_Union[ModeInfo, _Mapping]] = ..., stretch_opened: _Optional[_Union[StretchOpened, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModel, _Mapping]] = ..., task_list: _Optional[_Union[TaskList, _Mapping]] = ..., memory_list: _Optional[_Union[MemoryList, _Mapping]] = ..., graph_page: _Optional[_Union[GraphPage, _Mapping]] = ..., graph_changed: _Optional[_Union[GraphChanged, _Mapping]] = ..., graph_imported: _Optional[_Union[GraphImported, _Mapping]] = ..., knowledge_page: _Optional[_Union[KnowledgePage, _Mapping]] = ..., knowledge_changed: _Optional[_Union[KnowledgeChanged, _Mapping]] = ..., goals: _Optional[_Union[GoalList, _Mapping]] = ..., peers: _Optional[_Union[PeerList, _Mapping]] = ..., mail_report: _Optional[_Union[MailReport, _Mapping]] = ..., dead_mail: _Optional[_Union[DeadMailList, _Mapping]] = ..., digest: _Optional[_Union[DigestInfo, _Mapping]] = ..., mail_resent: _Optional[_Union[MailInfo, _Mapping]] = ..., agent_muted: _Optional[_Union[AgentMuted, _Mapping]] = ..., daemons: _Optional[_Union[DaemonList, _Mapping]] = ..., outbox: _Optional[_Union[OutboxList, _Mapping]] = ..., cron_jobs: _Optional[_Union[CronJobList, _Mapping]] = ..., firings: _Optional[_Union[FiringList, _Mapping]] = ..., workflow: _Optional[_Union[WorkflowInfo, _Mapping]] = ..., workflows: _Optional[_Union[WorkflowList, _Mapping]] = ..., workflow_run: _Optional[_Union[WorkflowRunInfo, _Mapping]] = ..., workflow_runs: _Optional[_Union[WorkflowRunList, _Mapping]] = ...) -> None: ...
+    index_progress: IndexProgress
+    documents_indexed: DocumentsIndexed
+    passages: PassageList
+    document_answer: DocumentAnswer
+    sources: SourceList
+    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[_Union[ErrorMsg, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., response: _Optional[_Union[SendResponse, _Mapping]] = ..., stream: _Optional[_Union[StreamEvent, _Mapping]] = ..., active_conversations: _Optional[_Union[ActiveConversationList, _Mapping]] = ..., compact: _Optional[_Union[CompactResponse, _Mapping]] = ..., conversation_list: _Optional[_Union[ConversationList, _Mapping]] = ..., agent_info: _Optional[_Union[AgentInfo, _Mapping]] = ..., agent_list: _Optional[_Union[AgentList, _Mapping]] = ..., stats: _Optional[_Union[DaemonStats, _Mapping]] = ..., agent_event: _Optional[_Union[AgentEventMsg, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., history: _Optional[_Union[History, _Mapping]] = ..., archive_list: _Optional[_Union[ArchiveList, _Mapping]] = ..., archive: _Optional[_Union[ArchiveInfo, _Mapping]] = ..., exported: _Optional[_Union[Exported, _Mapping]] = ..., imported: _Optional[_Union[Imported, _Mapping]] = ..., deleted: _Optional[_Union[Deleted, _Mapping]] = ..., usage: _Optional[_Union[UsageList, _Mapping]] = ..., recalled: _Optional[_Union[Recalled, _Mapping]] = ..., token_list: _Optional[_Union[TokenList, _Mapping]] = ..., token_created: _Optional[_Union[TokenCreated, _Mapping]] = ..., model_list: _Optional[_Union[ModelList, _Mapping]] = ..., model_tested: _Optional[_Union[ModelTested, _Mapping]] = ..., backed_up: _Optional[_Union[BackedUp, _Mapping]] = ..., ask_list: _Optional[_Union[AskList, _Mapping]] = ..., checked: _Optional[_Union[Checked, _Mapping]] = ..., reloaded: _Optional[_Union[Reloaded, _Mapping]] = ..., ask_decided: _Optional[_Union[AskDecided, _Mapping]] = ..., rule_list: _Optional[_Union[RuleList, _Mapping]] = ..., hook_list: _Optional[_Union[HookList, _Mapping]] = ..., trusted: _Optional[_Union[Trusted, _Mapping]] = ..., working_directory: _Optional[_Union[WorkingDirectory, _Mapping]] = ..., secret_set: _Optional[_Union[SecretSet, _Mapping]] = ..., secret_list: _Optional[_Union[SecretList, _Mapping]] = ..., secret_audit: _Optional[_Union[SecretAudit, _Mapping]] = ..., mcp_list: _Optional[_Union[McpList, _Mapping]] = ..., mcp_approved: _Optional[_Union[McpApproved, _Mapping]] = ..., agent_status: _Optional[_Union[AgentStatus, _Mapping]] = ..., agent_tool_list: _Optional[_Union[AgentToolList, _Mapping]] = ..., run: _Optional[_Union[RunInfo, _Mapping]] = ..., run_list: _Optional[_Union[RunList, _Mapping]] = ..., job_list: _Optional[_Union[JobList, _Mapping]] = ..., withdrawn: _Optional[_Union[Withdrawn, _Mapping]] = ..., retried: _Optional[_Union[Retried, _Mapping]] = ..., trace_list: _Optional[_Union[TraceList, _Mapping]] = ..., trace: _Optional[_Union[TraceInfo, _Mapping]] = ..., trace_health: _Optional[_Union[TraceHealth, _Mapping]] = ..., prompt: _Optional[_Union[PromptInfo, _Mapping]] = ..., replayed: _Optional[_Union[Replayed, _Mapping]] = ..., undone: _Optional[_Union[Undone, _Mapping]] = ..., mode: _Optional[_Union[ModeInfo, _Mapping]] = ..., stretch_opened: _Optional[_Union[StretchOpened, _Mapping]] = ..., conversation_model: _Optional[_Union[ConversationModel, _Mapping]] = ..., task_list: _Optional[_Union[TaskList, _Mapping]] = ..., memory_list: _Optional[_Union[MemoryList, _Mapping]] = ..., graph_page: _Optional[_Union[GraphPage, _Mapping]] = ..., graph_changed: _Optional[_Union[GraphChanged, _Mapping]] = ..., graph_imported: _Optional[_Union[GraphImported, _Mapping]] = ..., knowledge_page: _Optional[_Union[KnowledgePage, _Mapping]] = ..., knowledge_changed: _Optional[_Union[KnowledgeChanged, _Mapping]] = ..., goals: _Optional[_Union[GoalList, _Mapping]] = ..., peers: _Optional[_Union[PeerList, _Mapping]] = ..., mail_report: _Optional[_Union[MailReport, _Mapping]] = ..., dead_mail: _Optional[_Union[DeadMailList, _Mapping]] = ..., digest: _Optional[_Union[DigestInfo, _Mapping]] = ..., mail_resent: _Optional[_Union[MailInfo, _Mapping]] = ..., agent_muted: _Optional[_Union[AgentMuted, _Mapping]] = ..., daemons: _Optional[_Union[DaemonList, _Mapping]] = ..., outbox: _Optional[_Union[OutboxList, _Mapping]] = ..., cron_jobs: _Optional[_Union[CronJobList, _Mapping]] = ..., firings: _Optional[_Union[FiringList, _Mapping]] = ..., workflow: _Optional[_Union[WorkflowInfo, _Mapping]] = ..., workflows: _Optional[_Union[WorkflowList, _Mapping]] = ..., workflow_run: _Optional[_Union[WorkflowRunInfo, _Mapping]] = ..., workflow_runs: _Optional[_Union[WorkflowRunList, _Mapping]] = ..., index_progress: _Optional[_Union[IndexProgress, _Mapping]] = ..., documents_indexed: _Optional[_Union[DocumentsIndexed, _Mapping]] = ..., passages: _Optional[_Union[PassageList, _Mapping]] = ..., document_answer: _Optional[_Union[DocumentAnswer, _Mapping]] = ..., sources: _Optional[_Union[SourceList, _Mapping]] = ...) -> None: ...
+
+class IndexProgress(_message.Message):
+    __slots__ = ("done", "total")
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    done: int
+    total: int
+    def __init__(self, done: _Optional[int] = ..., total: _Optional[int] = ...) -> None: ...
+
+class DocumentRemark(_message.Message):
+    __slots__ = ("document", "reason")
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    document: str
+    reason: str
+    def __init__(self, document: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class DocumentsIndexed(_message.Message):
+    __slots__ = ("source", "added", "changed", "removed", "unchanged", "refused", "notes")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    ADDED_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    source: SourceInfo
+    added: int
+    changed: int
+    removed: int
+    unchanged: int
+    refused: _containers.RepeatedCompositeFieldContainer[DocumentRemark]
+    notes: _containers.RepeatedCompositeFieldContainer[DocumentRemark]
+    def __init__(self, source: _Optional[_Union[SourceInfo, _Mapping]] = ..., added: _Optional[int] = ..., changed: _Optional[int] = ..., removed: _Optional[int] = ..., unchanged: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[DocumentRemark, _Mapping]]] = ..., notes: _Optional[_Iterable[_Union[DocumentRemark, _Mapping]]] = ...) -> None: ...
+
+class SourceInfo(_message.Message):
+    __slots__ = ("number", "kind", "place", "documents", "passages", "refused", "complete", "added_at")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    PASSAGES_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    ADDED_AT_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    kind: str
+    place: str
+    documents: int
+    passages: int
+    refused: int
+    complete: bool
+    added_at: float
+    def __init__(self, number: _Optional[int] = ..., kind: _Optional[str] = ..., place: _Optional[str] = ..., documents: _Optional[int] = ..., passages: _Optional[int] = ..., refused: _Optional[int] = ..., complete: _Optional[bool] = ..., added_at: _Optional[float] = ...) -> None: ...
+
+class SourceList(_message.Message):
+    __slots__ = ("sources",)
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    sources: _containers.RepeatedCompositeFieldContainer[SourceInfo]
+    def __init__(self, sources: _Optional[_Iterable[_Union[SourceInfo, _Mapping]]] = ...) -> None: ...
+
+class PassageInfo(_message.Message):
+    __slots__ = ("citation", "title", "heading", "text", "score", "source", "number", "supported")
+    CITATION_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    HEADING_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    SUPPORTED_FIELD_NUMBER: _ClassVar[int]
+    citation: str
+    title: str
+    heading: str
+    text: str
+    score: float
+    source: int
+    number: int
+    supported: bool
+    def __init__(self, citation: _Optional[str] = ..., title: _Optional[str] = ..., heading: _Optional[str] = ..., text: _Optional[str] = ..., score: _Optional[float] = ..., source: _Optional[int] = ..., number: _Optional[int] = ..., supported: _Optional[bool] = ...) -> None: ...
+
+class PassageList(_message.Message):
+    __slots__ = ("passages", "notes")
+    PASSAGES_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    passages: _containers.RepeatedCompositeFieldContainer[PassageInfo]
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, passages: _Optional[_Iterable[_Union[PassageInfo, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DocumentAnswer(_message.Message):
+    __slots__ = ("found", "answer", "grounded", "citations", "message", "notes")
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    GROUNDED_FIELD_NUMBER: _ClassVar[int]
+    CITATIONS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    found: bool
+    answer: str
+    grounded: bool
+    citations: _containers.RepeatedCompositeFieldContainer[PassageInfo]
+    message: str
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, found: _Optional[bool] = ..., answer: _Optional[str] = ..., grounded: _Optional[bool] = ..., citations: _Optional[_Iterable[_Union[PassageInfo, _Mapping]]] = ..., message: _Optional[str] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ErrorMsg(_message.Message):
     __slots__ = ("code", "message", "type", "fix")
@@ -3041,7 +3221,7 @@ class Imported(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., messages: _Optional[int] = ..., archives: _Optional[int] = ..., skipped: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Deleted(_message.Message):
-    __slots__ = ("messages", "archives", "runs", "deleted", "memories", "tasks", "notes", "outputs", "lessons", "rules", "jobs", "files", "mail", "schedules")
+    __slots__ = ("messages", "archives", "runs", "deleted", "memories", "tasks", "notes", "outputs", "lessons", "rules", "jobs", "files", "mail", "schedules", "documents")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     ARCHIVES_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
@@ -3056,6 +3236,7 @@ class Deleted(_message.Message):
     FILES_FIELD_NUMBER: _ClassVar[int]
     MAIL_FIELD_NUMBER: _ClassVar[int]
     SCHEDULES_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
     messages: int
     archives: int
     runs: int
@@ -3070,7 +3251,8 @@ class Deleted(_message.Message):
     files: int
     mail: int
     schedules: int
-    def __init__(self, messages: _Optional[int] = ..., archives: _Optional[int] = ..., runs: _Optional[int] = ..., deleted: _Optional[bool] = ..., memories: _Optional[int] = ..., tasks: _Optional[int] = ..., notes: _Optional[int] = ..., outputs: _Optional[int] = ..., lessons: _Optional[int] = ..., rules: _Optional[int] = ..., jobs: _Optional[int] = ..., files: _Optional[int] = ..., mail: _Optional[int] = ..., schedules: _Optional[int] = ...) -> None: ...
+    documents: int
+    def __init__(self, messages: _Optional[int] = ..., archives: _Optional[int] = ..., runs: _Optional[int] = ..., deleted: _Optional[bool] = ..., memories: _Optional[int] = ..., tasks: _Optional[int] = ..., notes: _Optional[int] = ..., outputs: _Optional[int] = ..., lessons: _Optional[int] = ..., rules: _Optional[int] = ..., jobs: _Optional[int] = ..., files: _Optional[int] = ..., mail: _Optional[int] = ..., schedules: _Optional[int] = ..., documents: _Optional[int] = ...) -> None: ...
 
 class UsageInfo(_message.Message):
     __slots__ = ("agent", "sender", "model", "runs", "prompt", "completion", "cache_hit", "reasoning", "cost", "root_agent")

@@ -148,6 +148,7 @@ _TOLD_WHERE_THERE = {
     "memories": ("memory", "memories"),
     "tasks": ("task", "tasks"),
     "schedules": ("scheduled job", "scheduled jobs"),
+    "documents": ("indexed document", "indexed documents"),
     "notes": ("note", "notes"),
     "outputs": ("kept result", "kept results"),
     "lessons": ("lesson", "lessons"),

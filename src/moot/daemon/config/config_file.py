@@ -62,6 +62,7 @@ from moot.domain.config import (
 from moot.domain.errors import ConfigError
 from moot.domain.knowledge_config import GraphConfig, KnowledgeConfig, LibrarianConfig
 from moot.domain.mcp import McpConfig
+from moot.domain.rag_config import RagConfig
 from moot.domain.run import Limits
 from moot.domain.telemetry_config import MetricsConfig, TelemetryConfig
 
@@ -308,6 +309,7 @@ class ConfigReader:
             outputs=OutputConfig(**sections["outputs"]),
             knowledge=KnowledgeConfig(**sections["knowledge"]),
             graph=GraphConfig(**sections["graph"]),
+            rag=RagConfig(**sections["rag"]),
             mcp=MappingProxyType(self._read_mcp(self._read_section(document, "mcp"))),
         )
 

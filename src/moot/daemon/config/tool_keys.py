@@ -12,6 +12,7 @@ from moot.daemon.config.keys import (
 )
 from moot.domain.config import MODES, POLICIES, SEARCH_PROVIDERS
 from moot.domain.mode import Mode
+from moot.domain.rag_config import LOCAL_EMBEDDINGS, NO_EMBEDDINGS
 from moot.tools.web.addresses import find_invalid_entry
 
 INTERCEPTOR_KEYS = (
@@ -144,6 +145,24 @@ KNOWLEDGE_KEYS = (
 
 GRAPH_KEYS = (Key("enabled", bool, "Offer the tools of the knowledge graph: `graph_*` and `ontology_*`.", "true"),)
 
+RAG_KEYS = (
+    Key("enabled", bool, "Offer the tools of the index of documents: `rag_*`.", "true"),
+    Key(
+        "embeddings",
+        str,
+        "What vectors are made with: `local` (the words of a text), or `none`.",
+        "local",
+        check_one_of(LOCAL_EMBEDDINGS, NO_EMBEDDINGS),
+    ),
+    Key("max_files", int, "Files of one folder that is indexed.", "10000", check_between(1, 1_000_000)),
+    Key("max_file_bytes", int, "The largest file that is indexed.", "20971520", check_at_least(1024)),
+    Key("max_characters", int, "The most text of one document.", "4000000", check_at_least(1000)),
+    Key("max_passages", int, "Passages that one agent indexes for one sender.", "200000", check_at_least(1)),
+    Key("read_seconds", float, "How long one file may take to be read.", "30", check_above_zero),
+    Key("check_seconds", float, "How often a search looks whether files have changed.", "5", check_at_least(0)),
+    Key("refresh_seconds", float, "How long a search waits for changed files.", "10", check_above_zero),
+)
+
 SECTIONS = {
     "sandbox": SANDBOX_KEYS,
     "files": FILES_KEYS,
@@ -156,4 +175,5 @@ SECTIONS = {
     "outputs": OUTPUTS_KEYS,
     "knowledge": KNOWLEDGE_KEYS,
     "graph": GRAPH_KEYS,
+    "rag": RAG_KEYS,
 }

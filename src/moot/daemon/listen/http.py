@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import socket
 from typing import TYPE_CHECKING, cast
 
 from moot.daemon.address import HTTP_PORT, bind, format_address, get_bound_address, get_peer_address, parse_listen
@@ -10,6 +11,9 @@ from moot.daemon.requests.exchange import Serving
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+# What the kernel keeps for a connection until it is read. It doubles the number.
+_RECEIVE_BYTES = 32 * 1024
 
 
 class HttpListener:
@@ -124,5 +128,7 @@ async def listen(configured: str, serving: Serving) -> HttpListener:
     bound = bind(wanted, setting="listen.http")
     host, port = get_bound_address(bound)
     listener = HttpListener(host, port, serving)
+    # What has arrived is parsed at once: thousands of tiny chunks or frames of a client would hold the loop.
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
     listener.serve(await asyncio.get_running_loop().create_server(listener.accept, sock=bound, backlog=512))
     return listener

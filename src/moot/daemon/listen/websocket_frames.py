@@ -8,7 +8,7 @@ _MASK_SIZE = 4
 # The most fragments of a message, and control frames that arrive at once. Clients send messages in a few large pieces;
 # each frame takes time to read, however small it is.
 MOST_FRAGMENTS = 4_096
-MOST_CONTROLS = 20_000
+MOST_CONTROLS = 500
 
 
 class FrameScanner:

@@ -17,6 +17,7 @@ from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.cron import CronRequests
 from moot.daemon.requests.daemon_info import DaemonFacts, DaemonInfoDependencies, DaemonRequests
+from moot.daemon.requests.documents import DocumentRequests
 from moot.daemon.requests.graph import GraphRequests
 from moot.daemon.requests.handlers import Handlers
 from moot.daemon.requests.jobs import JobRequests
@@ -46,6 +47,7 @@ from moot.engine.bus import Bus
 from moot.engine.supervisor import Supervisor
 from moot.multiagent.runtime import Runtime
 from moot.redaction.redactor import Redactor
+from moot.retrieval.retrieval import Retrieval
 
 
 class HandlerDependencies(Struct, frozen=True, kw_only=True):
@@ -64,6 +66,7 @@ class HandlerDependencies(Struct, frozen=True, kw_only=True):
     toolset: Toolset
     runtime: Runtime
     automation: Automation
+    retrieval: Retrieval
     reloader: Reloader
     principals: Principals
     facts: DaemonFacts
@@ -126,6 +129,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
         undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.mask_secrets),
         stretches=_build_stretches(d),
         graph=GraphRequests(graph=d.storage.graph, clock=d.clock),
+        documents=DocumentRequests(d.retrieval, requests=runtime.requests, config=lambda: d.config.current),
         knowledge=KnowledgeRequests(
             knowledge=d.storage.knowledge, learnings=d.storage.learnings, inquiries=d.storage.inquiries, clock=d.clock
         ),

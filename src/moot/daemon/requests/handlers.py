@@ -8,6 +8,7 @@ from moot.daemon.requests.asks import AskRequests
 from moot.daemon.requests.conversations import ConversationRequests
 from moot.daemon.requests.cron import CronRequests
 from moot.daemon.requests.daemon_info import DaemonRequests
+from moot.daemon.requests.documents import DocumentRequests
 from moot.daemon.requests.graph import GraphRequests
 from moot.daemon.requests.jobs import JobRequests
 from moot.daemon.requests.knowledge import KnowledgeRequests
@@ -57,6 +58,7 @@ class Handlers:
         cron: CronRequests,
         workflows: WorkflowRequests,
         graph: GraphRequests,
+        documents: DocumentRequests,
         knowledge: KnowledgeRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
@@ -132,6 +134,11 @@ class Handlers:
             "get_workflow_run": workflows.get_workflow_run,
             "list_workflow_runs": workflows.list_workflow_runs,
             "cancel_workflow": workflows.cancel_workflow,
+            "index_documents": documents.index_documents,
+            "search_documents": documents.search_documents,
+            "answer_question": documents.answer_question,
+            "list_sources": documents.list_sources,
+            "forget_source": documents.forget_source,
             "read_graph": graph.read_graph,
             "change_graph": graph.change_graph,
             "import_graph": graph.import_graph,

@@ -10,6 +10,7 @@ from moot.domain.ports.graph import Graph
 from moot.domain.ports.knowledge import Inquiries, KnowledgeStore, Learnings
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.outbox import KnownDaemons, Outbox
+from moot.domain.ports.rag import DocumentIndex
 from moot.domain.ports.secrets import KeyStore, SecretStore
 from moot.domain.ports.store import AskStore, CommitCounts, RuleStore, Store
 from moot.domain.ports.traces import Retention, StepStore, TraceStore
@@ -27,6 +28,7 @@ class Storage(Struct, frozen=True, kw_only=True):
     memories: Memories
     tasks: Tasks
     graph: Graph
+    documents: DocumentIndex
     cron: CronStore
     notes: Notes
     outputs: Outputs

@@ -9,7 +9,8 @@ from moot.domain.run import Limits, RunKind, RunStatus
 from moot.domain.senders import CHILD_SENDER
 from moot.domain.token import Token, list_sender_candidates, sender_in_use_error
 from moot.domain.usage import RunUsage, Usage, UsageRow
-from moot.store.memory.database import ConversationRow, Database, TokenRow
+from moot.store.memory.account_rows import TokenRow
+from moot.store.memory.database import ConversationRow, Database
 
 # The last use of a token is stored at most once a minute, not on every request.
 _TOUCH_SECONDS = 60.0
@@ -121,7 +122,15 @@ def _choose_sender(db: Database, token: Token) -> str:
         return token.name
     given = {row.token.sender for row in db.tokens}
     # What a token with one of these senders could see or use.
-    used = {row.key.sender for row in db.conversations} | {row.info.owner for row in db.secrets}
+    used = {
+        *(row.key.sender for row in db.conversations),
+        *(row.info.owner for row in db.secrets),
+        *(job.owner.sender for job in db.cron_jobs),
+        *(row.run.owner for row in db.workflows),
+        *(row.owner for row in db.graph_entities),
+        *(row.owner for row in db.graph_terms),
+        *(row.owner.sender for row in db.document_sources),
+    }
     if token.name in used - given:
         raise sender_in_use_error(token.name)
     return next(each for each in list_sender_candidates(token.name) if each not in given | used)

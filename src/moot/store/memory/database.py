@@ -23,12 +23,13 @@ from moot.domain.note import Note
 from moot.domain.outbox import KnownDaemon, OutboxItem, Position
 from moot.domain.output import Output
 from moot.domain.run import Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
-from moot.domain.secret import SealedKey, SealedSecret, SecretInfo, SecretUse
+from moot.domain.secret import SealedKey, SecretUse
 from moot.domain.step_record import Part, StepRecord
 from moot.domain.task import Task
-from moot.domain.token import Token
 from moot.domain.trace import TraceNote
 from moot.domain.usage import RunUsage, UsageRow
+from moot.store.memory.account_rows import SecretRow, TokenRow
+from moot.store.memory.document_tables import DocumentRow, PassageRow, SourceRow
 from moot.store.memory.graph_tables import GraphEntityRow, GraphFactRow, GraphPropertyRow, GraphTermRow
 from moot.store.memory.knowledge_tables import AuditRow, InquiryRow, KnowledgeRow, LearningRow
 from moot.store.memory.tables import Journal, Table
@@ -172,16 +173,6 @@ class OutputRow(Struct, frozen=True, kw_only=True):
     output: Output
 
 
-class TokenRow(Struct, frozen=True, kw_only=True):
-    token: Token
-    digest: str
-
-
-class SecretRow(Struct, frozen=True, kw_only=True):
-    secret: SealedSecret
-    info: SecretInfo
-
-
 class PastRunRow(Struct, frozen=True, kw_only=True):
     """The end of a run that was removed, for the trace of its parent."""
 
@@ -283,6 +274,17 @@ class Database:
         self.graph_facts: Table[int, GraphFactRow] = Table(
             journal, owner=lambda row: row.owner, subject=lambda row: row.subject, target=lambda row: row.target
         )
+        self.document_sources: Table[int, SourceRow] = Table(journal, owner=lambda row: row.owner)
+        # By source and name.
+        self.documents: Table[tuple[int, str], DocumentRow] = Table(journal, source=lambda row: row.source)
+        self.document_passages: Table[int, PassageRow] = Table(
+            journal,
+            owner=lambda row: row.owner,
+            source=lambda row: row.source,
+            document=lambda row: (row.source, row.document),
+        )
+        # How often the index of an owner has changed.
+        self.document_versions: Table[ConversationKey, int] = Table(journal)
         self.mcp_decisions: Table[tuple[str, str, str], TextDecision] = Table(journal)
         self.tokens: Table[str, TokenRow] = Table(journal, name=lambda row: row.token.name)
         # By name and owner.

@@ -14,7 +14,7 @@ from moot.domain.senders import CHILD_SENDER
 from moot.domain.step_record import Part
 from moot.domain.trace import is_failure
 from moot.domain.usage import Usage, UsageRow
-from moot.store.memory import found_runs, nodes, notices, workflows
+from moot.store.memory import documents, found_runs, nodes, notices, workflows
 from moot.store.memory.cron_jobs import remove_job
 from moot.store.memory.database import Database, PastRunRow, RunRow
 from moot.store.memory.mail import list_unread
@@ -55,6 +55,7 @@ def _count(db: Database, key: ConversationKey) -> DeletionCounts:
         memories=db.memories.count("owner", key),
         tasks=db.tasks.count("owner", key),
         schedules=db.cron_jobs.count("owner", key),
+        documents=documents.count_of_pair(db, key),
         notes=db.notes.count("conversation", row.id),
         outputs=db.outputs.count("conversation", row.id),
         lessons=db.learnings.count("origin", key)
@@ -106,6 +107,7 @@ def _remove_of_pair(db: Database, key: ConversationKey) -> None:
     db.inquiries.remove_all("conversation", key)
     for job in db.cron_jobs.find("owner", key):
         remove_job(db, job.id)
+    documents.remove_of_pair(db, key)
     for number in _rules(db, key):
         db.rules.remove(number)
 

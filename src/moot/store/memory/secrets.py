@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.secret import KeyInfo, SealedKey, SealedSecret, SecretInfo, SecretScope, SecretUse
-from moot.store.memory.database import Database, SecretRow
+from moot.store.memory.account_rows import SecretRow
+from moot.store.memory.database import Database
 from moot.store.memory.transactions import Transactions
 
 # Entries kept in the audit log.

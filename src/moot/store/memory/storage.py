@@ -11,6 +11,7 @@ from moot.store.memory.agent_data import (
 from moot.store.memory.asks import MemoryAsks, MemoryRules
 from moot.store.memory.cron_jobs import MemoryCron
 from moot.store.memory.database import Database
+from moot.store.memory.documents import MemoryDocuments
 from moot.store.memory.graph import MemoryGraph
 from moot.store.memory.inquiries import MemoryInquiries
 from moot.store.memory.knowledge import MemoryKnowledge, MemoryLearnings
@@ -46,6 +47,7 @@ def build_memory_storage(store: MemoryStore) -> Storage:
         memories=MemoryMemories(transactions),
         tasks=MemoryTasks(transactions),
         graph=MemoryGraph(transactions),
+        documents=MemoryDocuments(transactions),
         cron=MemoryCron(transactions),
         notes=MemoryNotes(transactions),
         outputs=MemoryOutputs(transactions),

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from moot.daemon.listen import http
+from moot.daemon.listen.http_connection import HttpConnection
 from moot.daemon.listen.websocket_frames import MOST_CONTROLS, MOST_FRAGMENTS, FrameScanner
 from moot.daemon.principal import Principal
 from moot.daemon.requests.reply import Reply
@@ -289,6 +290,8 @@ def test_a_client_that_answers_heartbeats_for_days_stays_connected() -> None:
                 for _ in range(300):
                     await websocket.pong(b"")
                 await websocket.ping(b"x" * 100)
+                # They do not come all at once.
+                assert "pong" in await ask(websocket, {"ping": {}})
             assert await ask(websocket, {"ping": {}}) == {"pong": {}}
             await house.clock.advance(61)
             assert await ask(websocket, {"ping": {}}) == {"pong": {}}
@@ -336,3 +339,33 @@ def test_fragments_of_messages_that_were_completed_do_not_count_and_control_fram
         assert not scanner.is_flooded
     scanner.feed(text_frame(0x89, b"") * (MOST_CONTROLS + 1))
     assert scanner.is_flooded
+
+
+def test_little_is_read_at_once_however_much_has_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    receive = HttpConnection.data_received
+
+    def count(connection: HttpConnection, data: bytes) -> None:
+        sizes.append(len(data))
+        receive(connection, data)
+
+    monkeypatch.setattr(HttpConnection, "data_received", count)
+
+    async def scene() -> None:
+        house = House()
+        listener = await http.listen("127.0.0.1:0", house.serving)
+        try:
+            reader, writer = await asyncio.open_connection(*listener.address.split(":"))
+            head = f"POST /api HTTP/1.1\r\nHost: {listener.address}\r\nAuthorization: Bearer {house.bot.secret}\r\n"
+            head += "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            writer.write(head.encode() + b"1\r\n \r\n" * 200_000 + b"0\r\n\r\n")
+            async with asyncio.timeout(30):
+                assert b"HTTP/1.1 400" in await reader.readline()
+            writer.close()
+        finally:
+            await listener.close()
+            await house.close()
+
+    asyncio.run(scene())
+    assert sum(sizes) > 1_000_000
+    assert max(sizes) <= 128 * 1024

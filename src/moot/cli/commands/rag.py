@@ -1,0 +1,253 @@
+"""`moot rag`: documents that agents answer from: index, search, answer, list, forget."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from moot.cli import output
+from moot.cli.command_group import CommandGroup
+from moot.cli.connect import require_utf8, run_connected, send_request
+from moot.cli.name_completion import complete_agents
+from moot.cli.options import sender_option
+from moot.cli.render import sanitize, terminal
+from moot.cli.render.numbers import format_plural
+from moot.client.connection import Connection
+from moot.wire import moot_pb2 as pb
+
+_BAR = 20
+# Refusals that are printed; --json has all.
+_PRINTED = 20
+_EXCERPT = 400
+
+
+def _owner_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    agent = click.option(
+        "--agent",
+        default="",
+        metavar="AGENT",
+        shell_complete=complete_agents,
+        help="The agent whose documents they are. Default: librarian, or moot where it works alone.",
+    )
+    return agent(sender_option(command))
+
+
+_source_option = click.option(
+    "--source", default="", metavar="SOURCE", help="Only this source: its number, path or address."
+)
+
+
+@click.group(cls=CommandGroup, invoke_without_command=True)
+@_owner_options
+@output.json_option
+@click.pass_context
+def rag(context: click.Context, agent: str, sender: str) -> None:
+    """Documents that agents answer from."""
+    if context.invoked_subcommand is None:
+        _print_sources(agent, sender)
+
+
+@rag.command("list")
+@_owner_options
+@output.json_option
+def list_sources(agent: str, sender: str) -> None:
+    """List what is indexed."""
+    _print_sources(agent, sender)
+
+
+@rag.command()
+@click.argument("place")
+@_owner_options
+@output.json_option
+def index(place: str, agent: str, sender: str) -> None:
+    """Index PLACE: a file, a folder, an http or https address, or "archive".
+
+    A folder that is indexed already is brought up to date; files that cannot be indexed are listed with the reason.
+    """
+    place, cwd = _split_place(require_utf8(place))
+    request = pb.IndexDocumentsMsg(agent=agent, sender=sender, place=place, cwd=cwd)
+
+    async def send(connection: Connection) -> pb.DocumentsIndexed:
+        pending = connection.send(pb.ClientMessage(index_documents=request))
+        try:
+            with output.progress("Indexing") as bar:
+                while (answer := await pending.answer()).HasField("index_progress"):
+                    bar.update(_render_progress(answer.index_progress))
+        finally:
+            pending.forget()
+        return answer.documents_indexed
+
+    done = run_connected(send)
+    output.emit(_indexed_data(done), render=lambda _: _render_indexed(done))
+
+
+def _split_place(place: str) -> tuple[str, str]:
+    """Return a path as a name and the folder it is in; everything else as it is."""
+    if place == "archive" or place.lower().startswith(("http://", "https://")):
+        return place, ""
+    path = os.path.realpath(os.path.expanduser(place))
+    return (path, path) if os.path.isdir(path) else (path, os.path.dirname(path))
+
+
+@rag.command()
+@click.argument("query")
+@click.option("--limit", type=click.IntRange(1, 20), default=5, show_default=True, help="How many passages.")
+@_source_option
+@_owner_options
+@output.json_option
+def search(query: str, limit: int, source: str, agent: str, sender: str) -> None:
+    """Find passages for QUERY, best first."""
+    request = pb.SearchDocumentsMsg(
+        agent=agent, sender=sender, query=require_utf8(query), limit=limit, source=require_utf8(source)
+    )
+    found = send_request(pb.ClientMessage(search_documents=request)).passages
+    data = {"results": [_passage_data(each) for each in found.passages], "notes": list(found.notes)}
+    output.emit(data, render=lambda _: _render_passages(found.passages) or "Nothing found.")
+    _print_notes(found.notes)
+
+
+@rag.command()
+@click.argument("question")
+@_source_option
+@_owner_options
+@output.json_option
+def answer(question: str, source: str, agent: str, sender: str) -> None:
+    """Answer QUESTION from the documents, with citations that have been checked."""
+    request = pb.AnswerQuestionMsg(
+        agent=agent, sender=sender, question=require_utf8(question), source=require_utf8(source)
+    )
+    with output.progress("Reading"):
+        told = send_request(pb.ClientMessage(answer_question=request)).document_answer
+    data = {
+        "found": told.found,
+        "answer": told.answer,
+        "grounded": told.grounded,
+        "citations": [
+            _passage_data(each) | {"number": each.number, "supported": each.supported} for each in told.citations
+        ],
+        "message": told.message,
+        "notes": list(told.notes),
+    }
+    output.emit(data, render=lambda _: _render_answer(told))
+    _print_notes(told.notes)
+
+
+@rag.command()
+@click.argument("source")
+@_owner_options
+@output.json_option
+def forget(source: str, agent: str, sender: str) -> None:
+    """Remove SOURCE from the index, by its number, path or address. The files stay."""
+    place = require_utf8(source)
+    if not place.isdigit() and os.path.exists(place):
+        place = os.path.realpath(place)
+    request = pb.ForgetSourceMsg(agent=agent, sender=sender, source=place)
+    (forgotten,) = send_request(pb.ClientMessage(forget_source=request)).sources.sources
+    count = format_plural(forgotten.documents, "document")
+    output.emit(_source_data(forgotten), render=lambda _: f"Forgot {sanitize.line(forgotten.place)}: {count}.")
+
+
+# ---- output ---------------------------------------------------------------------------------------
+
+
+def _print_sources(agent: str, sender: str) -> None:
+    request = pb.ListSourcesMsg(agent=agent, sender=sender)
+    found = send_request(pb.ClientMessage(list_sources=request)).sources.sources
+
+    def render(_: Any) -> str:
+        rows = [
+            [
+                str(each.number),
+                each.kind,
+                each.place,
+                f"{each.documents:,}",
+                f"{each.passages:,}",
+                f"{each.refused:,}",
+                "" if each.complete else "not complete",
+            ]
+            for each in found
+        ]
+        headers = ["NUMBER", "KIND", "PLACE", "DOCUMENTS", "PASSAGES", "REFUSED", ""]
+        return terminal.render_table(headers, rows) or "Nothing is indexed; `moot rag index PATH` does it."
+
+    output.emit([_source_data(each) for each in found], render=render)
+
+
+def _source_data(source: pb.SourceInfo) -> dict[str, Any]:
+    return {
+        "number": source.number,
+        "kind": source.kind,
+        "place": source.place,
+        "documents": source.documents,
+        "passages": source.passages,
+        "refused": source.refused,
+        "complete": source.complete,
+        "added_at": source.added_at,
+    }
+
+
+def _indexed_data(done: pb.DocumentsIndexed) -> dict[str, Any]:
+    return {
+        "source": _source_data(done.source),
+        "added": done.added,
+        "changed": done.changed,
+        "removed": done.removed,
+        "unchanged": done.unchanged,
+        "refused": [{"document": each.document, "reason": each.reason} for each in done.refused],
+        "notes": [{"document": each.document, "reason": each.reason} for each in done.notes],
+    }
+
+
+def _render_indexed(done: pb.DocumentsIndexed) -> str:
+    source = done.source
+    counts = f"{format_plural(source.documents, 'document')}, {format_plural(source.passages, 'passage')}"
+    lines = [
+        f"Indexed {sanitize.line(source.place)} as source {source.number}: {counts}.",
+        f"{done.added:,} new, {done.changed:,} changed, {done.removed:,} removed, {done.unchanged:,} unchanged.",
+    ]
+    for header, remarks in (("REFUSED", done.refused), ("NOTE", done.notes)):
+        if remarks:
+            listed = [[each.document, each.reason] for each in remarks[:_PRINTED]]
+            lines.append(terminal.render_table([header, "REASON"], listed))
+            more = len(remarks) - len(listed)
+            lines += [f"and {more:,} more; --json lists all."] if more else []
+    return "\n".join(lines)
+
+
+def _render_progress(progress: pb.IndexProgress) -> str:
+    filled = _BAR * progress.done // progress.total if progress.total else _BAR
+    return f"Indexing [{'#' * filled}{'.' * (_BAR - filled)}] {progress.done:,} of {progress.total:,}"
+
+
+def _passage_data(passage: pb.PassageInfo) -> dict[str, Any]:
+    return {
+        "citation": passage.citation,
+        "title": passage.title,
+        "heading": passage.heading,
+        "text": passage.text,
+        "score": passage.score,
+        "source": passage.source,
+    }
+
+
+def _render_passages(passages: Sequence[pb.PassageInfo]) -> str:
+    blocks = []
+    for each in passages:
+        cut = sanitize.clean(each.text[:_EXCERPT]).strip() + ("…" if len(each.text) > _EXCERPT else "")
+        indented = "\n".join(f"  {line}" for line in cut.split("\n"))
+        blocks.append(f"{terminal.paint(sanitize.line(each.citation), bold=True)}\n{indented}")
+    return "\n\n".join(blocks)
+
+
+def _render_answer(told: pb.DocumentAnswer) -> str:
+    if not told.found:
+        return told.message
+    cited = [f"  [{each.number}] {sanitize.line(each.citation)}" for each in told.citations]
+    warning = [] if told.grounded else ["", told.message]
+    return "\n".join([sanitize.clean(told.answer), "", *cited, *warning]).rstrip()
+
+
+def _print_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        output.print_note(sanitize.line(note))

@@ -1,0 +1,232 @@
+"""Indexer: brings the index of a source in step with its files, its page or the archive. Used by documents.py.
+
+Each batch of documents is one transaction. A source that is not complete is taken up again after a crash.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from hashlib import sha256
+
+from msgspec import Struct, field
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import Conflict, MootError, TooLarge, Unavailable
+from moot.domain.ports.clock import Clock
+from moot.domain.ports.rag import DocumentIndex
+from moot.domain.rag import Document, DocumentChange, Source, SourceKind
+from moot.domain.rag_config import RagConfig
+from moot.failpoint import reach
+from moot.retrieval.archives import ArchiveReader
+from moot.retrieval.embedders import Embedder
+from moot.retrieval.files import FileState, SourceFiles
+from moot.retrieval.pages import Page
+from moot.retrieval.parsing import Parsed, Parser
+from moot.retrieval.reading.process import DocumentReader
+
+_BATCH_DOCUMENTS, _BATCH_PASSAGES = 32, 256
+
+# Told how many of how many documents are done.
+Progress = Callable[[int, int], None]
+
+
+class IndexReport(Struct, kw_only=True):
+    """What indexing a source has changed."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    passages: int = 0
+    # The documents that were refused now, with the reason of each, and what is worth knowing about others.
+    refused: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+class IndexerDependencies(Struct, frozen=True, kw_only=True):
+    index: DocumentIndex
+    files: SourceFiles
+    archives: ArchiveReader
+    config: Callable[[], RagConfig]
+    choose_embedder: Callable[[], Embedder]
+    redact: Callable[[str], str]
+    clock: Clock
+
+
+class Indexer:
+    def __init__(self, dependencies: IndexerDependencies) -> None:
+        self._d = dependencies
+
+    async def sync(self, owner: ConversationKey, source: Source, progress: Progress) -> IndexReport:
+        """Index what is new or has changed, and remove what is gone. Pages are fetched only when asked for."""
+        config = self._d.config()
+        async with DocumentReader(seconds=config.read_seconds) as reader:
+            work = _Sync(self._d, reader, owner, source, progress)
+            await work.prepare()
+            if source.kind is SourceKind.ARCHIVE:
+                await work.sync_archives()
+            elif source.kind is not SourceKind.PAGE:
+                await work.sync_files()
+            await work.flush()
+        await self._d.index.complete_source(owner, source.number, self._d.clock.now())
+        return work.report
+
+    async def put_page(self, owner: ConversationKey, source: Source, page: Page) -> IndexReport:
+        """Index a page that was fetched; raises if it is refused."""
+        async with DocumentReader(seconds=self._d.config().read_seconds) as reader:
+            work = _Sync(self._d, reader, owner, source, lambda _done, _total: None)
+            await work.prepare()
+            await work.put_page(page)
+            await work.flush()
+        await self._d.index.complete_source(owner, source.number, self._d.clock.now())
+        return work.report
+
+
+class _Sync:
+    """One run over a source."""
+
+    def __init__(
+        self,
+        dependencies: IndexerDependencies,
+        reader: DocumentReader,
+        owner: ConversationKey,
+        source: Source,
+        progress: Progress,
+    ) -> None:
+        self._d = dependencies
+        self._owner = owner
+        self._source = source
+        self._progress = progress
+        self._config = dependencies.config()
+        self._embedder = dependencies.choose_embedder()
+        self._parser = Parser(reader, self._config, self._embedder, dependencies.redact)
+        self._known: dict[str, Document] = {}
+        self._batch: list[DocumentChange] = []
+        self._touched: list[Document] = []
+        self._room = 0
+        self.report = IndexReport()
+
+    async def prepare(self) -> None:
+        stored = await self._d.index.list_documents(self._owner, self._source.number)
+        self._known = {document.name: document for document in stored}
+        total = sum(each.passages for each in await self._d.index.list_sources(self._owner))
+        self._room = self._config.max_passages - total
+
+    async def sync_files(self) -> None:
+        states = await self._d.files.scan(self._source, self._config.max_files)
+        await self._remove_others(states)
+        changed = [name for name, state in states.items() if not self._has_state(name, state)]
+        self.report.unchanged = len(states) - len(changed)
+        for done, name in enumerate(changed):
+            self._progress(done, len(changed))
+            await self._sync_file(name)
+            await self._flush_full()
+        self._progress(len(changed), len(changed))
+
+    async def sync_archives(self) -> None:
+        archives = await self._d.archives.list_archives(self._owner)
+        await self._remove_others(archive.name for archive in archives)
+        for done, archive in enumerate(archives):
+            self._progress(done, len(archives))
+            if self._is_known(archive.name):
+                self.report.unchanged += 1
+                continue
+            sections = await self._d.archives.read(self._owner, archive)
+            document = Document(name=archive.name, title=archive.title, taint=archive.taint)
+            await self._put(document, partial(self._parser.parse_text, archive.name, "text", archive.title, sections))
+            await self._flush_full()
+        self._progress(len(archives), len(archives))
+
+    async def put_page(self, page: Page) -> None:
+        document = Document(name=page.address, digest=_digest(page.body), size=len(page.body), taint=page.taint)
+        await self._remove_others([page.address])
+        await self._put(document, lambda: self._parser.parse_file(page.address, page.body, kind=page.format))
+
+    def _is_known(self, name: str) -> bool:
+        """Whether it is indexed with vectors like those that are made now."""
+        known = self._known.get(name)
+        return known is not None and known.embedder == self._embedder.name
+
+    def _has_state(self, name: str, state: FileState) -> bool:
+        known = self._known.get(name)
+        return known is not None and self._is_known(name) and FileState(known.size, known.modified) == state
+
+    async def _remove_others(self, names: Iterable[str]) -> None:
+        gone = sorted(set(self._known) - set(names))
+        if gone:
+            await self._d.index.remove_documents(self._owner, self._source.number, gone)
+            self.report.removed = len(gone)
+
+    async def _sync_file(self, name: str) -> None:
+        try:
+            data, state = await self._d.files.read(self._source, name, self._config.max_file_bytes)
+        except MootError as error:
+            self._refuse(Document(name=name), error.message)
+            return
+        document = Document(name=name, size=state.size, modified=state.modified, digest=_digest(data))
+        if self._is_known(name) and self._known[name].digest == document.digest:
+            self.report.unchanged += 1
+            self._touched.append(document)
+            return
+        await self._put(document, lambda: self._parser.parse_file(name, data))
+
+    async def _put(self, document: Document, parse: Callable[[], Awaitable[Parsed]]) -> None:
+        """Add a document to the batch, or why it was refused."""
+        try:
+            parsed = await parse()
+            if len(parsed.passages) > self._room:
+                raise TooLarge("the index is full", fix="Forget a source, or raise max_passages in [rag].")
+        except Unavailable as error:
+            # Something has to be installed; not stored, so that it is tried again.
+            self.report.refused[document.name] = f"{error.message}: {error.fix}"
+            return
+        except MootError as error:
+            self._refuse(document, error.message)
+            return
+        known = self._known.get(document.name)
+        self.report.added += known is None
+        self.report.changed += known is not None
+        self.report.passages += len(parsed.passages)
+        self._room -= len(parsed.passages)
+        if parsed.note:
+            self.report.notes[document.name] = parsed.note
+        self._add(document, parsed)
+
+    def _refuse(self, document: Document, reason: str) -> None:
+        self.report.refused[document.name] = reason
+        self._add(document, Parsed(format="", title="", passages=()), problem=reason)
+
+    def _add(self, document: Document, parsed: Parsed, problem: str = "") -> None:
+        whole = Document(
+            name=document.name,
+            title=parsed.title or document.title,
+            format=parsed.format,
+            size=document.size,
+            modified=document.modified,
+            digest=document.digest,
+            embedder=self._embedder.name,
+            problem=problem,
+            note=parsed.note,
+            taint=document.taint,
+            indexed_at=self._d.clock.now(),
+        )
+        self._batch.append(DocumentChange(document=whole, passages=parsed.passages))
+
+    async def _flush_full(self) -> None:
+        waiting = sum(len(change.passages) for change in self._batch)
+        if len(self._batch) >= _BATCH_DOCUMENTS or waiting >= _BATCH_PASSAGES:
+            await self.flush()
+
+    async def flush(self) -> None:
+        batch, self._batch = self._batch, []
+        if batch:
+            reach("documents.parsed")
+            if not await self._d.index.put_documents(self._owner, self._source.number, batch):
+                raise Conflict(f"{self._source.place} was forgotten while it was indexed")
+            reach("documents.stored")
+        touched, self._touched = self._touched, []
+        if touched:
+            await self._d.index.touch_documents(self._owner, self._source.number, touched)
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()

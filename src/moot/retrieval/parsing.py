@@ -1,0 +1,95 @@
+"""Turns the content of a file or page into passages: text, without secrets, cut, with terms and vectors."""
+
+import os
+import re
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moot.domain.errors import BadRequest, TooLarge
+from moot.domain.rag import NewPassage
+from moot.domain.rag_config import RagConfig
+from moot.domain.text import clean
+from moot.retrieval.embedders import Embedder
+from moot.retrieval.reading.formats import EXTRACTED, find_format
+from moot.retrieval.reading.messages import SplitTask
+from moot.retrieval.reading.pieces import Section
+from moot.retrieval.reading.process import DocumentReader
+from moot.tools.threads import run_in_thread
+
+_BYTE_ORDER_MARK = "\ufeff"
+_MARKDOWN_TITLE = re.compile(r"^# +(.+?) *#*$", re.MULTILINE)
+_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----\s+[A-Za-z0-9+/=]{40}")
+_MOST_TITLE = 200
+
+
+class Parsed(Struct, frozen=True, kw_only=True):
+    format: str
+    title: str
+    passages: tuple[NewPassage, ...]
+    note: str = ""
+
+
+class Parser:
+    """`redact` replaces secrets by marks; it is called in a thread."""
+
+    def __init__(
+        self, reader: DocumentReader, config: RagConfig, embedder: Embedder, redact: Callable[[str], str]
+    ) -> None:
+        self._reader = reader
+        self._config = config
+        self._embedder = embedder
+        self._redact = redact
+
+    async def parse_file(self, name: str, data: bytes, *, kind: str = "") -> Parsed:
+        """Return the passages of a file; raises BadRequest with the reason if it is refused."""
+        kind = kind or find_format(name, data)
+        if kind in EXTRACTED:
+            title, sections = await self._reader.extract(kind, data, most_characters=self._config.max_characters)
+        else:
+            title, sections = "", (Section(text=await run_in_thread(_decode, data), has_lines=True),)
+        return await self.parse_text(name, kind, title, sections)
+
+    async def parse_text(self, name: str, kind: str, title: str, sections: tuple[Section, ...]) -> Parsed:
+        if sum(len(section.text) for section in sections) > self._config.max_characters:
+            raise TooLarge(f"it has more than {self._config.max_characters} characters", fix="Split it.")
+        sections = await run_in_thread(lambda: tuple(map(self._clean_section, sections)))
+        title = self._redact(clean(" ".join(title.split())))[:_MOST_TITLE] or find_title(name, kind, sections)
+        task = SplitTask(
+            format=kind,
+            name=name,
+            title=title,
+            sections=sections,
+            embeds=self._embedder.is_local,
+            most_passages=self._config.max_passages,
+        )
+        passages, note = await self._reader.split(task)
+        return Parsed(format=kind, title=title, passages=passages, note=note)
+
+    def _clean_section(self, section: Section) -> Section:
+        """Remove secrets. One that spans lines cannot be removed without moving the lines behind it."""
+        text = self._redact(clean(section.text))
+        if text.count("\n") != section.text.count("\n") or _PRIVATE_KEY.search(text):
+            raise BadRequest("it contains a private key, or another secret of several lines", fix="Remove it.")
+        return replace(section, text=text)
+
+
+def _decode(data: bytes) -> str:
+    """Decode text as UTF-8, UTF-16 with a byte order mark, or Windows-1252; line ends become those of Unix."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        text = data.decode("utf-16", "replace")
+    else:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            text = data.decode("cp1252", "replace")
+    return text.removeprefix(_BYTE_ORDER_MARK).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def find_title(name: str, kind: str, sections: tuple[Section, ...]) -> str:
+    """Return the first heading of Markdown, or the name of the file in words."""
+    if kind == "markdown" and sections and (match := _MARKDOWN_TITLE.search(sections[0].text)):
+        return match.group(1)[:_MOST_TITLE]
+    stem = os.path.splitext(os.path.basename(name.rstrip("/")))[0]
+    return re.sub(r"[-_.]+", " ", stem).strip()[:_MOST_TITLE]

@@ -1,0 +1,173 @@
+"""The tools rag_index, rag_search, rag_answer and rag_forget. They work with Documents and Answers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.ports.tool import RunContext, Tool, ToolResult
+from moot.domain.prompt import Safety, Sink, ToolSpec
+from moot.domain.rag import MOST_RESULTS, SourceKind
+from moot.domain.senders import owner_of
+from moot.retrieval.answers import Answers
+from moot.retrieval.documents import ARCHIVE, Documents
+from moot.retrieval.render import answer_data, found_data, report_data
+
+GROUP = "documents"
+_FOUND = 5
+_LINE = 120
+_SOURCE = {"type": "string", "description": "Only this source: its number, or its path or address."}
+
+
+def find_owner(context: RunContext) -> ConversationKey:
+    """Return whose documents they are: the agent's that speaks, for the person the run works for."""
+    return ConversationKey(context.speaker, owner_of(context.asks_in.sender))
+
+
+def build_rag_tools(documents: Documents, answers: Answers, has_vectors: Callable[[], bool]) -> list[Tool]:
+    return [RagIndex(documents, has_vectors), RagSearch(documents), RagAnswer(answers), RagForget(documents)]
+
+
+class RagIndex:
+    spec = ToolSpec(
+        name="rag_index",
+        safety=Safety.MODERATE,
+        # A page is fetched from the network.
+        sinks=frozenset({Sink.EGRESS}),
+        group=GROUP,
+        deferred=True,
+        repeatable=True,
+        description="Index documents so that rag_search and rag_answer find them: a file or folder of the working "
+        f"directory, a web page, or {ARCHIVE} for your archived messages with this person. Folders stay in step with "
+        "their files. Reads text, Markdown, HTML, PDF, DOCX, CSV and source code.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "source": {"type": "string", "description": f'A path, an http or https address, or "{ARCHIVE}".'},
+            },
+            "required": ["source"],
+        },
+    )
+
+    def __init__(self, documents: Documents, has_vectors: Callable[[], bool]) -> None:
+        self._documents = documents
+        self._has_vectors = has_vectors
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"index {str(arguments.get('source', ''))[:_LINE]}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        stored, report = await self._documents.index(
+            find_owner(context), str(arguments["source"]), cwd=context.cwd, taint=context.taint
+        )
+        data = {"status": "indexed", **report_data(stored, report, context.cwd)}
+        if not self._has_vectors():
+            data["message"] = "Documents are found by their words only."
+        # The names of files and the reasons are ours; what a page says of itself is not shown.
+        taint = stored.source.taint if stored.source.kind is SourceKind.PAGE else frozenset[str]()
+        return ToolResult(content=_to_json(data), taint=taint)
+
+
+class RagSearch:
+    spec = ToolSpec(
+        name="rag_search",
+        safety=Safety.SAFE,
+        group=GROUP,
+        deferred=True,
+        repeatable=True,
+        description="Find passages in the indexed documents, best first. Each has a citation: file and lines, or page.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "A question, or what to look for."},
+                "limit": {"type": "integer", "description": f"How many at most; {_FOUND} if not given."},
+                "source": _SOURCE,
+            },
+            "required": ["query"],
+        },
+        fine=frozenset({"limit", "source"}),
+    )
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"search documents for {str(arguments.get('query', ''))[:_LINE]}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        owner = find_owner(context)
+        limit = max(1, min(MOST_RESULTS, int(arguments.get("limit") or _FOUND)))
+        found = await self._documents.search(
+            owner, str(arguments["query"]), limit=limit, source=str(arguments.get("source") or "")
+        )
+        data = found_data(found, context.cwd)
+        if not found.passages:
+            sources = await self._documents.list_sources(owner)
+            data["message"] = (
+                "Nothing in the documents matches." if sources else "Nothing is indexed yet; use rag_index first."
+            )
+        taint = frozenset[str]().union(*(each.passage.taint for each in found.passages))
+        return ToolResult(content=_to_json(data), taint=taint)
+
+
+class RagAnswer:
+    spec = ToolSpec(
+        name="rag_answer",
+        safety=Safety.SAFE,
+        group=GROUP,
+        deferred=True,
+        repeatable=True,
+        description="Answer a question from the indexed documents alone, with citations that have been checked.",
+        parameters={
+            "type": "object",
+            "properties": {
+                "question": {"type": "string", "description": "The whole question."},
+                "source": _SOURCE,
+            },
+            "required": ["question"],
+        },
+        fine=frozenset({"source"}),
+    )
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"answer from documents: {str(arguments.get('question', ''))[:_LINE]}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
+        answer = await self._answers.answer(
+            find_owner(context), str(arguments["question"]), source=str(arguments.get("source") or "")
+        )
+        return ToolResult(content=_to_json(answer_data(answer, context.cwd)), taint=answer.taint)
+
+
+class RagForget:
+    spec = ToolSpec(
+        name="rag_forget",
+        safety=Safety.MODERATE,
+        group=GROUP,
+        deferred=True,
+        repeatable=True,
+        description="Remove a source from the index. The files themselves stay.",
+        parameters={
+            "type": "object",
+            "properties": {"source": {"type": "string", "description": "Its number, or its path or address."}},
+            "required": ["source"],
+        },
+    )
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        return f"forget the documents of {str(arguments.get('source', ''))[:_LINE]}"
+
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+        report = await self._documents.forget(find_owner(context), str(arguments["source"]))
+        return _to_json({"status": "forgotten", "place": report.source.place, "documents": report.documents})
+
+
+def _to_json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

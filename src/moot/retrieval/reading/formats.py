@@ -1,0 +1,47 @@
+"""Which format a file has, by its name and its first bytes; and how text of each format is cut. Pure."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from moot.domain.errors import BadRequest
+from moot.retrieval.reading.code_blocks import CODE_ENDINGS, choose_cut
+from moot.retrieval.reading.csv_blocks import cut_csv
+from moot.retrieval.reading.markdown_blocks import cut_markdown
+from moot.retrieval.reading.pieces import Block, cut_paragraphs
+
+_SNIFFED = 8_192
+_MARKDOWN = frozenset({"md", "markdown", "mdx"})
+_HTML = frozenset({"html", "htm", "xhtml"})
+_TABLES = frozenset({"csv", "tsv"})
+# Formats of which the text has to be extracted first.
+EXTRACTED = frozenset({"html", "pdf", "docx"})
+
+
+def find_ending(name: str) -> str:
+    last = name.rsplit("/", 1)[-1]
+    return last.rsplit(".", 1)[1].lower() if "." in last[1:] else ""
+
+
+def find_format(name: str, data: bytes) -> str:
+    """Return the format; raises for files that are not text, PDF or DOCX."""
+    ending = find_ending(name)
+    if data[:1_024].lstrip().startswith(b"%PDF-"):
+        return "pdf"
+    if data.startswith(b"PK\x03\x04") and ending == "docx":
+        return "docx"
+    if ending in ("pdf", "docx"):
+        raise BadRequest(f"it is not a {ending.upper()} file, although its name says so", fix="Check the file.")
+    if b"\0" in data[:_SNIFFED]:
+        raise BadRequest("it is not text", fix="Convert it to text, Markdown, HTML, PDF or DOCX.")
+    for known, name_of in ((_MARKDOWN, "markdown"), (_HTML, "html"), (_TABLES, "csv"), (CODE_ENDINGS, "code")):
+        if ending in known:
+            return name_of
+    return "text"
+
+
+def choose_blocks(kind: str, name: str) -> Callable[[Sequence[str]], Iterable[Block]]:
+    """Return how the text of a document is cut into blocks."""
+    if kind in ("markdown", "html"):
+        return cut_markdown
+    if kind == "csv":
+        return cut_csv
+    return choose_cut(find_ending(name)) if kind == "code" else cut_paragraphs

@@ -1,0 +1,88 @@
+"""What agents and people are told of sources, passages and answers, as JSON values. Pure."""
+
+from typing import Any
+
+from moot.domain.rag import IndexedPassage, SourceReport
+from moot.retrieval.answers import Answer
+from moot.retrieval.documents import Found
+from moot.retrieval.indexer import IndexReport
+
+_LISTED = 20
+
+
+def cite(passage: IndexedPassage, cwd: str) -> str:
+    """Return where a passage is; a path in the working directory is shortened to one relative to it."""
+    return shorten_place(passage.location, cwd)
+
+
+def shorten_place(place: str, cwd: str) -> str:
+    return place.removeprefix(f"{cwd.rstrip('/')}/") if cwd else place
+
+
+def report_data(stored: SourceReport, report: IndexReport, cwd: str) -> dict[str, Any]:
+    return {
+        "source": stored.source.number,
+        "place": shorten_place(stored.source.place, cwd),
+        "documents": stored.documents,
+        "passages": stored.passages,
+        "added": report.added,
+        "changed": report.changed,
+        "removed": report.removed,
+        "unchanged": report.unchanged,
+        "refused": _list_reasons(report.refused, cwd),
+        "refused_count": len(report.refused),
+        "notes": _list_reasons(report.notes, cwd),
+    }
+
+
+def _list_reasons(reasons: dict[str, str], cwd: str) -> list[dict[str, str]]:
+    listed = list(reasons.items())[:_LISTED]
+    return [{"document": shorten_place(name, cwd), "reason": reason} for name, reason in listed]
+
+
+def found_data(found: Found, cwd: str) -> dict[str, Any]:
+    results = [
+        {
+            "citation": cite(each.passage, cwd),
+            "title": each.passage.title,
+            "heading": each.passage.heading,
+            "text": each.passage.content,
+            "score": round(each.score, 5),
+            "source": each.passage.source,
+        }
+        for each in found.passages
+    ]
+    return {"results": results, "count": len(results), **({"notes": list(found.notes)} if found.notes else {})}
+
+
+def answer_data(answer: Answer, cwd: str) -> dict[str, Any]:
+    citations = [
+        {
+            "number": each.number,
+            "citation": cite(each.passage, cwd),
+            "text": each.passage.content,
+            "supported": each.is_supported,
+        }
+        for each in answer.citations
+    ]
+    return {
+        "found": answer.is_found,
+        "answer": answer.text,
+        "grounded": answer.is_grounded,
+        "citations": citations,
+        "message": describe_answer(answer),
+        **({"notes": list(answer.notes)} if answer.notes else {}),
+    }
+
+
+def describe_answer(answer: Answer) -> str:
+    if not answer.is_found:
+        return "Not in the documents."
+    if answer.invalid:
+        named = ", ".join(map(str, answer.invalid))
+        return f"The answer cites passages that do not exist ({named}); do not rely on it."
+    if not answer.citations:
+        return "The answer cites no passage; do not rely on it."
+    if not answer.is_grounded:
+        return "No cited passage supports the answer; do not rely on it."
+    return "Every citation exists in the documents."

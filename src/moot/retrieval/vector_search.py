@@ -1,0 +1,86 @@
+"""VectorSearch: the vectors of an owner's passages in memory, kept in step with the index. Needs numpy."""
+
+from collections import OrderedDict
+from typing import Any
+
+from msgspec import Struct
+
+from moot.domain.conversation import ConversationKey
+from moot.domain.ports.rag import DocumentIndex
+from moot.domain.rag import PassageVectors
+from moot.retrieval.reading.word_embedding import load_numpy
+from moot.tools.threads import run_in_thread
+
+# How many owners' vectors are kept, and the share of passages that are gone at which they are read anew.
+_MOST_OWNERS = 8
+_MOST_GONE = 0.2
+
+
+class _Matrix(Struct, frozen=True):
+    """The numbers of passages and their vectors, each of length 1, one below the other."""
+
+    version: int
+    numbers: Any
+    rows: Any
+
+    @property
+    def last(self) -> int:
+        return int(self.numbers[-1]) if len(self.numbers) else 0
+
+
+class VectorSearch:
+    def __init__(self, index: DocumentIndex) -> None:
+        self._index = index
+        self._owners: OrderedDict[ConversationKey, _Matrix] = OrderedDict()
+
+    async def find(self, owner: ConversationKey, vector: bytes, *, limit: int, least: float) -> list[tuple[int, float]]:
+        """Return the numbers of the nearest passages with their cosines, nearest first, none below `least`."""
+        if not vector:
+            return []
+        matrix = await self._load(owner)
+        return await run_in_thread(_find_nearest, matrix, vector, limit, least)
+
+    async def _load(self, owner: ConversationKey) -> _Matrix:
+        known = self._owners.get(owner)
+        version, last = (known.version, known.last) if known is not None else (-1, 0)
+        found = await self._index.list_vectors(owner, after=last, unless=version)
+        if known is None or known.version != found.version:
+            expected = found.count - len(found.numbers)
+            if known is not None and len(known.numbers) - expected > _MOST_GONE * max(1, found.count):
+                known, found = None, await self._index.list_vectors(owner, after=0)
+            known = await run_in_thread(_extend, known, found)
+        self._owners[owner] = known
+        self._owners.move_to_end(owner)
+        while len(self._owners) > _MOST_OWNERS:
+            self._owners.popitem(last=False)
+        return known
+
+
+def _extend(known: _Matrix | None, found: PassageVectors) -> _Matrix:
+    np = load_numpy()
+    # Vectors of another length are from before the way they are made was changed; they are made anew soon.
+    size = len(found.vectors[-1]) if found.vectors else (known.rows.shape[1] if known is not None else 0)
+    fitting = [(number, each) for number, each in zip(found.numbers, found.vectors, strict=True) if len(each) == size]
+    numbers = np.array([number for number, _ in fitting], np.int64)
+    rows = _to_unit(np.frombuffer(b"".join(each for _, each in fitting), np.int8).reshape(-1, size or 1))
+    if known is not None and known.rows.shape[1] == rows.shape[1]:
+        numbers, rows = np.concatenate([known.numbers, numbers]), np.concatenate([known.rows, rows])
+    return _Matrix(found.version, numbers, rows)
+
+
+def _to_unit(rows: Any) -> Any:
+    np = load_numpy()
+    rows = rows.astype(np.float32)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.maximum(lengths, 1e-9)
+
+
+def _find_nearest(matrix: _Matrix, vector: bytes, limit: int, least: float) -> list[tuple[int, float]]:
+    np = load_numpy()
+    wanted = _to_unit(np.frombuffer(vector, np.int8).reshape(1, -1))[0]
+    if not len(matrix.numbers) or matrix.rows.shape[1] != len(wanted):
+        return []
+    cosines = matrix.rows @ wanted
+    nearest = np.argpartition(-cosines, limit)[:limit] if limit < len(cosines) else np.arange(len(cosines))
+    ordered = nearest[np.argsort(-cosines[nearest], kind="stable")]
+    return [(int(matrix.numbers[place]), float(cosines[place])) for place in ordered if cosines[place] >= least]

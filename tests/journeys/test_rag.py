@@ -1,0 +1,248 @@
+"""The index of documents through a running daemon: every tool, owners, taint, changed files, and a kill."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon
+from tests.daemon_thread import daemon_thread
+from tests.fake_provider import Provider
+from tests.talking import Talking
+from tests.web_server import serving
+
+# Every search looks at the files.
+CONFIG = PROVIDER_CONFIG + "\n[rag]\ncheck_seconds = 0\n"
+
+
+def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
+    return {"name": tool, "arguments": arguments}
+
+
+async def do(
+    talk: Talking,
+    provider: Provider,
+    sender: str,
+    *calls: dict[str, Any],
+    agent: str = "librarian",
+    cwd: Path | str = "",
+) -> list[Any]:
+    """Have an agent make calls, one after the other; return what the model is told, or the text of an error."""
+    provider.program(*({"calls": [each]} for each in calls), {"text": "Done."})
+    speech = await talk.say(agent, "do it", sender, cwd=str(cwd))
+    assert speech.outcome == "completed", speech.ended
+    told: list[Any] = []
+    for result in speech.of("tool_result"):
+        try:
+            told.append(json.loads(result.output))
+        except ValueError:
+            told.append(result.output)
+    return told
+
+
+async def test_a_folder_is_indexed_searched_kept_in_step_and_forgotten(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "boiler.md").write_text("# Heating\n\n## Boiler\n\nThe boiler is serviced every October.\n")
+    (notes / "bike.md").write_text("# Bicycle\n\nThe chain is oiled after every ride in the rain.\n")
+    (notes / "ignored.md").write_text("The boiler is serviced by nobody.\n")
+    (notes / ".hidden.md").write_text("The boiler is serviced in secret.\n")
+    (notes / ".gitignore").write_text("ignored.md\n")
+    (notes / "picture.md").write_bytes(b"\x89PNG\0\0\0")
+    question = call("rag_search", query="When is the boiler serviced?", limit=2)
+    async with daemon.client() as talk:
+        empty, indexed, found = await do(
+            talk, provider, sender, question, call("rag_index", source="notes"), question, cwd=tmp_path
+        )
+        assert empty["message"] == "Nothing is indexed yet; use rag_index first."
+        assert (indexed["documents"], indexed["passages"], indexed["added"]) == (2, 3, 2)
+        assert indexed["refused"] == [{"document": "notes/picture.md", "reason": "it is not text"}]
+        best = found["results"][0]
+        assert (best["citation"], best["heading"]) == ("notes/boiler.md:3-5", "Heating › Boiler")
+        assert (notes / "boiler.md").read_text().split("\n")[2:5] == best["text"].split("\n")
+        assert not any("nobody" in each["text"] or "secret" in each["text"] for each in found["results"])
+        # Changed, new and removed files are noticed by the next search.
+        (notes / "boiler.md").write_text("\n\nThe boiler is serviced every March.\n")
+        (notes / "bike.md").unlink()
+        (notes / "cellar.txt").write_text("In the cellar there are forty jars of plums.\n")
+        changed, cellar, bike = await do(
+            talk,
+            provider,
+            sender,
+            question,
+            call("rag_search", query="jars of plums"),
+            call("rag_search", query="oiled chain"),
+            cwd=tmp_path,
+        )
+        assert changed["results"][0]["citation"] == "notes/boiler.md:3"
+        assert "March" in changed["results"][0]["text"]
+        assert not any("October" in each["text"] for each in changed["results"])
+        assert cellar["results"][0]["citation"] == "notes/cellar.txt:1"
+        assert not any("chain" in each["text"] for each in bike["results"])
+        again, unknown, forgotten, gone = await do(
+            talk,
+            provider,
+            sender,
+            call("rag_index", source="notes/"),
+            call("rag_forget", source="letters"),
+            call("rag_forget", source="notes"),
+            question,
+            cwd=tmp_path,
+        )
+        assert (again["source"], again["added"], again["changed"], again["unchanged"]) == (indexed["source"], 0, 0, 3)
+        assert "'letters' is not indexed" in unknown
+        assert str(notes) in unknown
+        assert forgotten == {"status": "forgotten", "place": str(notes), "documents": 2}
+        assert gone["message"] == "Nothing is indexed yet; use rag_index first."
+
+
+async def test_documents_of_one_sender_or_agent_are_not_found_by_others(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    (tmp_path / "diary.md").write_text("The treasure is buried under the third oak.\n")
+    question = call("rag_search", query="Where is the treasure buried?")
+    async with daemon.client() as talk:
+        await do(talk, provider, sender, call("rag_index", source="diary.md"), cwd=tmp_path)
+        (mine,) = await do(talk, provider, sender, question, cwd=tmp_path)
+        assert mine["results"][0]["citation"] == "diary.md:1"
+        for other, agent in ((f"{sender}-other", "librarian"), (sender, "moot")):
+            find_tools = [call("tool_search", query="rag_search rag_forget")] if agent == "moot" else []
+            *_, theirs, forget = await do(
+                talk, provider, other, *find_tools, question, call("rag_forget", source="1"), agent=agent, cwd=tmp_path
+            )
+            assert theirs["message"] == "Nothing is indexed yet; use rag_index first."
+            assert "is not indexed" in forget
+            assert str(tmp_path) not in forget
+        (still,) = await do(talk, provider, sender, question, cwd=tmp_path)
+        assert still["count"] == 1
+
+
+async def test_only_files_of_the_working_directory_are_indexed(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "outside.md").write_text("secret plan\n")
+    (inside / "link.md").symlink_to(tmp_path / "outside.md")
+    async with daemon.client() as talk:
+        told = await do(
+            talk,
+            provider,
+            sender,
+            call("rag_index", source="../outside.md"),
+            call("rag_index", source=str(tmp_path / "outside.md")),
+            call("rag_index", source="link.md"),
+            call("rag_index", source=str(daemon.home.path)),
+            call("rag_index", source="missing.md"),
+            call("rag_index", source="."),
+            call("rag_search", query="secret plan"),
+            cwd=inside,
+        )
+    for error in told[:4]:
+        assert "outside the working directory" in error or "not in the working directory" in error
+    assert "missing.md does not exist" in told[4]
+    assert told[5]["documents"] == 0
+    assert told[6]["count"] == 0
+
+
+async def test_an_answer_is_checked_against_the_passages_it_cites(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    (tmp_path / "pool.md").write_text("The pool opens at seven and closes at nine in the evening.\n")
+    (tmp_path / "forest.md").write_text("Mushrooms grow behind the pool.\n")
+    question = call("rag_answer", question="When does the pool open?")
+    async with daemon.client() as talk:
+        await do(talk, provider, sender, call("rag_index", source="."), cwd=tmp_path)
+        told: list[Any] = []
+        for reply in ("At seven, the pool opens then [1].", "It opens at seven.", "At noon [9].", "Trout [1].", ""):
+            provider.program({"calls": [question]}, {"text": reply or "NOT IN THE DOCUMENTS."}, {"text": "Done."})
+            speech = await talk.say("librarian", "ask", sender, cwd=str(tmp_path))
+            told += [json.loads(result.output) for result in speech.of("tool_result")]
+        (nothing,) = await do(talk, provider, sender, call("rag_answer", question="Zyx qwv?"), cwd=tmp_path)
+    good, uncited, invalid, unsupported, absent = told
+    assert (good["grounded"], good["message"]) == (True, "Every citation exists in the documents.")
+    (citation,) = good["citations"]
+    assert citation["citation"] == "pool.md:1"
+    assert citation["text"] in (tmp_path / "pool.md").read_text()
+    assert (uncited["grounded"], uncited["message"]) == (False, "The answer cites no passage; do not rely on it.")
+    assert "cites passages that do not exist (9)" in invalid["message"]
+    assert (unsupported["grounded"], unsupported["citations"][0]["supported"]) == (False, False)
+    for each in (absent, nothing):
+        assert (each["found"], each["answer"], each["message"]) == (False, "", "Not in the documents.")
+
+
+async def test_a_page_is_fetched_within_the_rules_and_taints_what_is_found(home: Home, provider: Provider) -> None:
+    async def answer(request: web.BaseRequest) -> web.Response:
+        if request.path == "/image":
+            return web.Response(body=b"\0\1", content_type="image/png")
+        text = "<html><title>Moor</title><body><h1>Moor</h1><p>The moor is closed in winter.</p></body></html>"
+        return web.Response(text=text, content_type="text/html")
+
+    async with serving(answer) as site:
+        config = PROVIDER_CONFIG.replace("PROVIDER_URL", provider.url)
+        home.furnish(config=config + f'\n[web]\nallow_private = ["127.0.0.1:{site.port}"]\n')
+        with daemon_thread(home) as daemon:
+            async with daemon.client() as talk:
+                indexed, found = await do(
+                    talk,
+                    provider,
+                    "user",
+                    call("rag_index", source=f"{site.url}/page"),
+                    call("rag_search", query="When is the moor closed?"),
+                )
+                # A run that has read a page is asked before it fetches another one, so these are others.
+                (private,) = await do(talk, provider, "second", call("rag_index", source="http://127.0.0.1:1/"))
+                (image,) = await do(talk, provider, "third", call("rag_index", source=f"{site.url}/image"))
+                assert (indexed["place"], indexed["documents"]) == (f"{site.url}/page", 1)
+                assert "127.0.0.1" in private
+                assert "image/png" in image
+                assert found["results"][0]["citation"].startswith(f"{site.url}/page")
+                assert "closed in winter" in found["results"][0]["text"]
+        assert home.query("SELECT DISTINCT taint FROM documents") == [("web",)]
+        assert ("web",) in home.query("SELECT DISTINCT taint FROM messages WHERE role = 'tool'")
+
+
+async def test_archived_messages_are_indexed_for_their_agent_and_deleted_with_the_conversation(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        provider.program({"text": "The ferry to the island leaves at dawn."})
+        await talk.say("librarian", "When does the ferry leave?", sender)
+        provider.program({"match": "Write the summary now", "text": "They spoke of a ferry."})
+        await talk.compact("librarian", sender)
+        indexed, found = await do(
+            talk, provider, sender, call("rag_index", source="archive"), call("rag_search", query="ferry to the island")
+        )
+        assert indexed["documents"] == 1
+        assert found["results"][0]["citation"].startswith("archive 1, messages 1-")
+        assert "librarian: The ferry to the island leaves at dawn." in found["results"][0]["text"]
+        counted = await talk.ask(delete=pb.DeleteMsg(agent="librarian", sender=sender))
+        assert counted.deleted.documents == 1
+        await talk.ask(delete=pb.DeleteMsg(agent="librarian", sender=sender, confirm=True))
+        (gone,) = await do(talk, provider, sender, call("rag_search", query="ferry to the island"))
+        assert gone["message"] == "Nothing is indexed yet; use rag_index first."
+
+
+async def test_secrets_are_not_stored_in_the_index(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    token = "open-sesame-4711-behind-the-hedge"
+    daemon.cli("secrets", "set", "gate", stdin=token)
+    (tmp_path / "setup.md").write_text(f"The gate opens with the token {token} today.\n")
+    (tmp_path / "key.md").write_text(
+        "-----BEGIN PRIVATE KEY-----\n"
+        + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n" * 8
+        + "-----END PRIVATE KEY-----\n"
+    )
+    async with daemon.client() as talk:
+        indexed, found = await do(
+            talk, provider, sender, call("rag_index", source="."), call("rag_search", query="gate token"), cwd=tmp_path
+        )
+    assert indexed["documents"] == 1
+    assert [each["document"] for each in indexed["refused"]] == ["key.md"]
+    assert "gate" in found["results"][0]["text"]
+    assert token not in json.dumps(found)

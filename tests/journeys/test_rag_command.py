@@ -1,0 +1,101 @@
+"""`moot rag` through a running daemon: index with a report of what was refused, search, answer, list and forget."""
+
+from pathlib import Path
+
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, run_cli, running
+from tests.daemon_thread import daemon_thread
+from tests.fake_provider import Provider
+
+CONFIG = PROVIDER_CONFIG + "\n[rag]\ncheck_seconds = 0\nmax_files = 40\n"
+
+
+def test_people_index_search_and_forget_documents(daemon: LiveDaemon, sender: str, tmp_path: Path) -> None:
+    mine = ("--as", sender)
+    folder = tmp_path / "handbook"
+    folder.mkdir()
+    (folder / "leave.md").write_text("# Leave\n\nAsk for leave two weeks before it begins.\n")
+    (folder / "rooms.csv").write_bytes(b"\xef\xbb\xbfroom,floor\nBlue,3\nGreen\nRed,1,extra\n")
+    (folder / "logo.png").write_bytes(b"\x89PNG\0\0")
+    assert "Nothing is indexed" in daemon.cli("rag", *mine).stdout
+    done = daemon.cli_json("rag", "index", str(folder), *mine)["data"]
+    assert (done["source"]["documents"], done["added"]) == (2, 2)
+    assert done["refused"] == [{"document": f"{folder}/logo.png", "reason": "it is not text"}]
+    assert done["notes"] == [{"document": f"{folder}/rooms.csv", "reason": "2 rows do not have 2 columns: lines 3, 4"}]
+    printed = daemon.cli("rag", "index", str(folder), *mine).stdout
+    assert "0 new, 0 changed, 0 removed, 3 unchanged." in printed
+    (best, *_) = daemon.cli_json("rag", "search", "When must leave be asked for?", *mine)["data"]["results"]
+    assert best["citation"] == f"{folder}/leave.md:1-3"
+    (room, *_) = daemon.cli_json("rag", "search", "On which floor is the room Blue?", *mine)["data"]["results"]
+    assert (room["citation"], room["heading"]) == (f"{folder}/rooms.csv:1-4", "room, floor")
+    assert f"{folder}/leave.md:1-3" in daemon.cli("rag", "search", "leave", *mine).stdout
+    (listed,) = daemon.cli_json("rag", "list", *mine)["data"]
+    assert (listed["place"], listed["passages"], listed["refused"], listed["complete"]) == (str(folder), 2, 1, True)
+    # Another sender and another agent have nothing.
+    assert daemon.cli_json("rag", "list", "--as", f"{sender}-other")["data"] == []
+    assert daemon.cli_json("rag", "list", "--agent", "librarian", *mine)["data"] == []
+    assert "Forgot" in daemon.cli("rag", "forget", str(folder), *mine).stdout
+    assert daemon.cli_json("rag", "list", *mine)["data"] == []
+
+
+def test_an_answer_names_the_passages_it_is_from(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "leave.md"
+    file.write_text("Ask for leave two weeks before it begins.\n")
+    mine = ("--as", sender)
+    daemon.cli("rag", "index", str(file), *mine)
+    provider.program({"text": "Two weeks before leave begins [1]."}, {"text": "Whenever you like."})
+    told = daemon.cli("rag", "answer", "When do I ask for leave?", *mine).stdout
+    assert "Two weeks before leave begins [1]." in told
+    assert f"[1] {file}:1" in told
+    data = daemon.cli_json("rag", "answer", "When do I ask for leave?", *mine)["data"]
+    assert (data["grounded"], data["message"]) == (False, "The answer cites no passage; do not rely on it.")
+    none = daemon.cli_json("rag", "answer", "Zyx qwv?", *mine)["data"]
+    assert (none["found"], none["message"]) == (False, "Not in the documents.")
+
+
+def test_what_cannot_be_indexed_is_one_clear_error_and_nothing_is_kept(
+    daemon: LiveDaemon, sender: str, tmp_path: Path
+) -> None:
+    mine = ("--as", sender)
+    many = tmp_path / "many"
+    many.mkdir()
+    for number in range(41):
+        (many / f"{number}.txt").write_text("words\n")
+    (tmp_path / "data.bin").write_bytes(b"\0\1\2")
+    for place, told in (
+        (many, "has more than 40 files"),
+        (tmp_path / "data.bin", "was not indexed: it is not text"),
+        (tmp_path / "missing", "does not exist"),
+        ("http://127.0.0.1:1/", "is not on the public internet"),
+    ):
+        failed = daemon.cli_json("rag", "index", str(place), *mine)
+        assert told in failed["error"]["message"], failed
+    assert daemon.cli_json("rag", "list", *mine)["data"] == []
+
+
+async def test_a_kill_in_the_middle_of_indexing_leaves_whole_documents_and_it_is_taken_up(
+    home: Home, tmp_path: Path
+) -> None:
+    home.furnish()
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for number in range(70):
+        (folder / f"{number:02}.md").write_text(f"# Part {number}\n\nOne.\n\n# More {number}\n\nTwo.\n")
+    passages = "(SELECT count(*) FROM document_passages AS p WHERE p.document = d.number)"
+    half = f"SELECT count(*) FROM documents AS d WHERE {passages} <> 2"
+    for point, kept in (("commit.documents:3", 32), ("documents.stored:2", 64)):
+        with running(home, MOOT_FAIL_AT=point) as daemon:
+            assert run_cli(home, "rag", "index", str(folder), MOOT_FAIL_AT="").returncode != 0
+            daemon.reap()
+        assert home.query(half) == [(0,)]
+        # The second daemon has gone on with what the first one left.
+        assert home.query("SELECT count(*) FROM documents")[0][0] >= kept
+    # Nobody asks for it again.
+    with daemon_thread(home) as live:
+        await eventually(lambda: live.cli_json("rag", "list")["data"][0]["complete"])
+        (source,) = live.cli_json("rag", "list")["data"]
+        assert (source["documents"], source["passages"]) == (70, 140)
+        assert live.cli_json("rag", "search", "part 69")["data"]["results"]
+    assert home.query(half) == [(0,)]
+    assert home.query("SELECT count(*) FROM passage_vectors") == [(140,)]

@@ -90,11 +90,14 @@ class Home:
         self.path.mkdir(parents=True, exist_ok=True)
         (self.path / "script.toml").write_text(text, encoding="utf-8")
 
-    def write_agent(self, name: str, instruction: str = "", *, model: str = "", description: str = "") -> Path:
+    def write_agent(
+        self, name: str, instruction: str = "", *, model: str = "", description: str = "", role: str = ""
+    ) -> Path:
         path = self.path / "agents" / name / "AGENT.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         front = [f"name: {name}", f"description: {description or f'{name} of the tests'}"]
         front += [f"model: {model}"] if model else []
+        front += [f"role: {role}"] if role else []
         body = instruction or f"You are {name}."
         path.write_text("---\n" + "\n".join(front) + f"\n---\n{body}\n", encoding="utf-8")
         return path

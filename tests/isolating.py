@@ -41,7 +41,6 @@ class Seen:
 
     everything: str = ""
     found: dict[str, str] = field(default_factory=dict)
-    absent: frozenset[str] = frozenset()
 
 
 class Harbour:
@@ -54,8 +53,6 @@ class Harbour:
         # Ids of what was stored. Whoever knows one has no more rights.
         self.names = {"TASK": "", "FLOW": "", "TODO": "", "REF": "", "FOLDER": "", "JOB": "", "SAVED": ""}
         self.run_ids: list[str] = []
-        # Kinds that this daemon has no tools or tables for.
-        self.absent: set[str] = set()
         self._numbers = 0
 
     # ---- storing ----
@@ -80,9 +77,6 @@ class Harbour:
         results = {result.call_id: result for result in speech.of("tool_result")}
         for call in stores:
             result = results[str(call["id"])]
-            if "There is no tool" in result.output:
-                self.absent.update(kind.name for kind in KINDS if any(call["name"] == tool for tool, _ in kind.stores))
-                continue
             assert not result.is_error, f"{call['name']}: {result.output}"
             self._note_ids(str(call["name"]), result.output)
         (written,) = self.daemon.home.path.rglob("short.txt")

@@ -41,6 +41,18 @@ def test_a_file_says_in_its_first_line_what_it_is_for() -> None:
     assert [named(path) for path in FILES if not says_what_it_is_for(path)] == []
 
 
+def test_modules_named_in_the_first_lines_of_a_file_exist() -> None:
+    """A module that was renamed is renamed there as well."""
+    known = [f"/{named(path)}" for path in (*FILES, *(ROOT / "scripts").rglob("*.py"))]
+    gone = [
+        f"{named(path)}: {module}"
+        for path in FILES
+        for module in re.findall(r"[\w/]+\.py\b", ast.get_docstring(parse(path)) or "")
+        if not any(each.endswith(f"/{module}") for each in known)
+    ]
+    assert gone == []
+
+
 def test_a_file_is_at_most_four_hundred_lines_long_or_has_a_reason() -> None:
     lengths = {named(path): len(text_of(path).splitlines()) for path in FILES}
     assert {name: lines for name, lines in lengths.items() if lines > 400 and name not in LONGER} == {}

@@ -67,6 +67,7 @@ VERBS = frozenset({"cut", "feed", "put", "read", "set", "split"})
 MOST = {
     "agents": 0.02,
     "automation": 0.01,
+    "retrieval": 0.01,
     "broker": 0.02,
     "cli": 0.005,
     "client": 0.05,

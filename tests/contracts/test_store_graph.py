@@ -1,18 +1,24 @@
 """The Graph port: facts in time, conflicts, merges that can be undone, types and predicates, and owners."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from math import inf
 
 import pytest
 from msgspec.structs import replace
 
 from moot.domain import ontology
+from moot.domain.conversation import ConversationKey
+from moot.domain.cron_job import CronJob
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.graph import Fact, FactFilter, NewEntity, NewFact, Period, Statement, Walk
 from moot.domain.mail import UNVERIFIED_TAINT
 from moot.domain.ontology import Term, TermKind, TermStatus
 from moot.domain.ports.graph import Graph
 from moot.domain.ports.storage import Storage
+from moot.domain.schedule import Schedule, ScheduleKind
+from moot.domain.token import Token
+from moot.domain.workflow import WorkflowRun
 from moot.store import graph_rules, graph_terms
 from tests.contracts.store_kit import Disk, with_disk, with_storage
 
@@ -437,3 +443,31 @@ async def test_a_status_replaces_the_one_before(storage: Storage) -> None:
         await graph.replace_fact(ME, fact("door", "has_status", status), "changed", Statement(now=now))
     assert [await objects_at(graph, "door", "has_status", at) for at in (1.5, 2.5)] == [["open"], ["closed"]]
     assert await graph.list_conflicts(ME) == []
+
+
+@with_storage
+async def test_a_new_token_does_not_get_what_its_name_has_left(storage: Storage) -> None:
+    left: dict[str, Callable[[str], Awaitable[object]]] = {
+        "fact": lambda owner: storage.graph.assert_fact(owner, fact("ada", "knows", "bob"), AT_1),
+        "type": lambda owner: storage.graph.add_term(
+            owner, Term(kind=TermKind.TYPE, name="oak", status=TermStatus.ACTIVE, reason="x")
+        ),
+        "job": lambda owner: storage.cron.save(
+            CronJob(
+                id=f"cron-{owner}",
+                owner=ConversationKey("ada", owner),
+                name="beans",
+                agent="ada",
+                prompt="count",
+                schedule=Schedule(kind=ScheduleKind.EVERY, text="1h", zone="UTC"),
+                delivers=False,
+            )
+        ),
+        "flow": lambda owner: storage.workflows.create(
+            WorkflowRun(id=f"wf-{owner}", name="demo", source="x", owner=owner, created_at=1.0), []
+        ),
+    }
+    for number, (name, leave) in enumerate(left.items()):
+        await leave(name)
+        with pytest.raises(Conflict, match="which a token of this name would get"):
+            await storage.store.add_token(Token(name=name, senders=(), created_at=1.0), f"digest {number}")

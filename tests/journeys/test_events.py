@@ -4,9 +4,11 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
+from uuid import UUID
 
 import pytest
 
+from moot.cli.render.plain_data import dump_event
 from moot.client.connection import connect
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import encode_frame
@@ -36,6 +38,8 @@ exempt_tools = ["exec_bg"]
 """
 )
 BIG = "x" * 1_000_000
+# An answer that nobody has asked for.
+UNASKED = json.dumps({"type": "shutdown_response", "request_id": str(UUID(int=7)), "approved": True})
 SCRIPT = script(
     lead(
         "^everything",
@@ -53,14 +57,19 @@ SCRIPT = script(
     lead("^leave", spawn("leave it running"), wait(), say("Left.")),
     mate("^leave", call("exec_bg", command="sleep 600"), say("started")),
     mate("^background", call("exec_bg", command="true"), say("started")),
+    {
+        "match": "^report",
+        "steps": [{"reply": "Hm. ", **call("send_user_message", message="Here.", status="normal")}, say("")],
+    },
+    {"match": "^refuse", "steps": [call("send_to_peer", to="bob", message=UNASKED), say("It was refused.")]},
     {"match": "^think", "thinking": "let me see", "reply": "You said: {user}"},
     {"match": "^slowly", "reply": "one two three four five six", "token_seconds": 30.0},
     {"match": "^big", "reply": BIG},
     {"reply": "You said: {user}"},
 )
 
-# Mail that is dropped needs another daemon, and messages to a person an assistant: see the journeys of those.
-ELSEWHERE = {pb.MAIL_DROPPED, pb.BRIDGE_REFUSED, pb.USER_MESSAGE, pb.PRIVATE_TEXT}
+# Mail that is dropped needs another daemon: test_other_daemons.py subscribes to it.
+ELSEWHERE = {pb.MAIL_DROPPED}
 KINDS = set(pb.AgentEventKind.values()) - {pb.GAP, *ELSEWHERE}
 # Kinds that can be of a conversation instead of a run: mail here is sent by a person.
 WITHOUT_RUN = {
@@ -71,6 +80,9 @@ WITHOUT_RUN = {
     pb.MAIL_DELIVERED,
     pb.MAIL_EVICTED,
 }
+
+
+ENVELOPE = ("seq", "kind", "at", "agent", "sender", "run_id", "parent_id", "root_id")
 
 
 class Subscriber:
@@ -164,6 +176,13 @@ async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, p
         await talk.say("networked", "read it", sender)
         await reader.until_kind(pb.MAIL_READ)
         await reader.until_kind(pb.COMPACTED)
+        # A message to the person beside what an assistant keeps to itself, and one to an agent that is refused.
+        daemon.home.write_agent("aide", role="assistant")
+        await talk.say("aide", "report", sender)
+        await talk.say("bob", "hello", sender)
+        await talk.say("ada", "refuse", sender)
+        await reader.until_kind(pb.USER_MESSAGE)
+        await reader.until_kind(pb.BRIDGE_REFUSED)
         await reader.until_kind(pb.COMMAND_ENDED, teammate=True)
 
     missing = {pb.AgentEventKind.Name(kind) for kind in KINDS - {event.kind for event in reader.events}}
@@ -175,6 +194,16 @@ async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, p
         assert event.root_agent
         assert bool(event.run_id) == (event.kind not in WITHOUT_RUN)
         assert bool(event.root_id) == bool(event.run_id)
+        check_printed(event)
+
+
+def check_printed(event: pb.AgentEventMsg) -> None:
+    """Every kind has the same envelope in `moot events --ndjson`."""
+    printed = json.loads(json.dumps(dump_event(event)))
+    kind = pb.AgentEventKind.Name(event.kind).lower()
+    ids = [event.run_id, event.parent_id, event.root_id]
+    values = [event.seq, kind, event.timestamp, event.agent, event.sender, *ids]
+    assert [printed[name] for name in ENVELOPE] == values
 
 
 async def test_events_of_a_tree_carry_the_ids_of_run_parent_and_root(daemon: DaemonProcess, sender: str) -> None:
@@ -221,6 +250,40 @@ async def test_the_owner_of_a_conversation_alone_receives_what_teammates_do_for_
                         break
             received.append(speakers)
     assert received == [{"moot for mine", "operator for mine", "librarian for mine"}, {"moot for yours"}]
+
+
+WORKFLOW = json.dumps({"name": "demo", "steps": [{"id": "a", "prompt": "think of a step", "agent": "ada"}]})
+
+
+async def test_the_owner_alone_receives_what_background_runs_schedules_and_workflows_do(daemon: DaemonProcess) -> None:
+    async with daemon.client() as owner:
+        stats = (await owner.ask(get_stats=pb.GetStats())).stats
+        tokens = [
+            (await owner.ask(new_token=pb.NewTokenMsg(name=name))).token_created.token for name in ("busy", "idle")
+        ]
+    kinds: dict[str, set[int]] = {}
+    async with connect(stats.tcp, token=tokens[0]) as busy, connect(stats.tcp, token=tokens[1]) as idle:
+        events, nothing = [await connection.subscribe() for connection in (busy, idle)]
+        talk = Talking(busy)
+        await talk.ask(start_run=pb.StartRunMsg(agent="ada", content="think of a run"))
+        job = pb.SaveCronJobMsg(agent="ada", name="j", schedule_type="every", schedule="1h", prompt="think of a job")
+        await talk.ask(save_cron_job=job)
+        await talk.ask(change_cron_job=pb.ChangeCronJobMsg(job="j", action="run"))
+        await talk.ask(start_workflow=pb.StartWorkflowMsg(source=WORKFLOW))
+        async with asyncio.timeout(PATIENCE), aclosing(events):
+            async for event in events:
+                assert event.run_id
+                assert event.root_id
+                kinds.setdefault(event.sender.partition(":")[0], set()).add(event.kind)
+                if sum(pb.DONE in found for name, found in kinds.items() if name != "busy") == 3:
+                    break
+        await Talking(idle).say("ada", "think")
+        async with asyncio.timeout(PATIENCE), aclosing(nothing):
+            assert (await anext(nothing)).sender == "idle"
+    wanted = {pb.SPAWNED, pb.STARTED, pb.TEXT_START, pb.TEXT_DELTA, pb.TEXT_END, pb.DONE}
+    assert {name: wanted - found for name, found in kinds.items() if name != "busy"} == dict.fromkeys(
+        ("bg", "cron", "workflow"), set()
+    )
 
 
 async def test_a_slow_reader_gets_all_that_is_kept_and_is_told_what_is_not(home: Home) -> None:
@@ -302,8 +365,7 @@ def test_the_command_prints_the_envelope_of_every_event(daemon: DaemonProcess, s
     found = daemon.cli("events", "--ndjson", "--since", "0", "-n", "20")
     events = [json.loads(line) for line in found.stdout.splitlines()]
     assert len(events) == 20
-    envelope = {"seq", "kind", "at", "agent", "sender", "run_id", "parent_id", "root_id"}
-    assert all(envelope <= set(event) for event in events)
+    assert all(set(ENVELOPE) <= set(event) for event in events)
     assert [event["seq"] for event in events] == sorted(event["seq"] for event in events)
     text = daemon.cli("events", "--since", "0", "-n", "3").stdout
     assert [line.split()[0] for line in text.splitlines()] == [str(event["seq"]) for event in events[:3]]

@@ -74,6 +74,7 @@ async def test_what_is_not_known_is_asked_once_and_the_answer_is_kept(
         await talk.say("ada", "five", sender)
         assert any("Which editor do you use?" in each and ASKED in each for each in prompts(provider, "five"))
         await talk.say("ada", "six", sender)
+        await eventually(lambda: sum(LIBRARIAN_MARK in json.dumps(each) for each in provider.requests()) == 3)
         everything = daemon.cli_json("knowledge", "inquiries", "--all", *mine)["data"]
         assert [each["status"] for each in everything] == ["resolved", "pending"]
 

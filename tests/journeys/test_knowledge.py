@@ -174,7 +174,8 @@ async def test_a_failure_that_was_overcome_in_one_run_comes_with_its_fix_in_the_
         )
         assert "is known" not in failed
         assert "All agreed." in str(worked)
-        await eventually(lambda: daemon.cli_json("learning", "list", "--as", sender)["data"])
+        listed = ("learning", "list", "--as", sender)
+        await eventually(lambda: any(each["fix"] for each in daemon.cli_json(*listed)["data"]))
         # The same failure in another conversation of this person comes with the fix, quoted.
         first, second = await do(
             talk, provider, sender, call("fs_read", path="protokol.txt"), call("fs_read", path="protokol.txt"),

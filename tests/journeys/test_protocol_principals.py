@@ -82,6 +82,11 @@ ADDRESSED = [
     pb.ClientMessage(list_workflow_runs=pb.ListWorkflowRunsMsg(sender=FOREIGN)),
     pb.ClientMessage(cancel_workflow=pb.CancelWorkflowMsg(sender=FOREIGN, run_id="x")),
     pb.ClientMessage(forget_memory=pb.ForgetMemoryMsg(agent="ada", sender=FOREIGN, key="x")),
+    pb.ClientMessage(index_documents=pb.IndexDocumentsMsg(agent="ada", sender=FOREIGN, place="archive")),
+    pb.ClientMessage(search_documents=pb.SearchDocumentsMsg(agent="ada", sender=FOREIGN, query="x")),
+    pb.ClientMessage(answer_question=pb.AnswerQuestionMsg(agent="ada", sender=FOREIGN, question="x")),
+    pb.ClientMessage(list_sources=pb.ListSourcesMsg(agent="ada", sender=FOREIGN)),
+    pb.ClientMessage(forget_source=pb.ForgetSourceMsg(agent="ada", sender=FOREIGN, source="x")),
 ]
 OWNERS = [
     pb.ClientMessage(list_tokens=pb.ListTokensMsg()),

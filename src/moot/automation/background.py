@@ -14,6 +14,7 @@ from moot.domain.ports.tool import RunContext
 from moot.domain.run import Run, RunKind
 from moot.domain.run_view import RunView
 from moot.domain.senders import BACKGROUND_SENDER, SenderSet
+from moot.engine.sent_messages import with_messages
 from moot.multiagent.teammates.run_factory import SpawnRequest
 from moot.multiagent.teammates.teammates import Teammates
 
@@ -52,7 +53,7 @@ class BackgroundTasks(Struct, frozen=True, kw_only=True):
         view = self.teammates.find_live(task_id)
         if view is None:
             run = await self.store.get_run(task_id)
-            view = RunView(run) if run is not None else None
+            view = RunView(await with_messages(self.store, run)) if run is not None else None
         if view is None or not _is_task_of(view.run, owner):
             raise NotFound(f"there is no background task {task_id!r}", fix="See bg_list.")
         return view

@@ -170,7 +170,7 @@ class BgResult(_ReadTasks):
             why = f": {view.end.error}" if view.end is not None and view.end.error else ""
             raise Conflict(f"task result: task {view.id!r} is {state}, not done{why}")
         # The gate stores a result that is too long as an output and says how to read the rest.
-        return await self._tell([view], {"task_id": view.id, "result": view.end.content})
+        return await self._tell([view], {"task_id": view.id, "result": view.end.answer})
 
 
 class BgCancel(_ReadTasks):
@@ -210,7 +210,7 @@ def _task_data(view: RunView) -> dict[str, Any]:
         "status_text": state,
         "waiting_for": view.block.reason if waits else "",
         "prompt": _cut(run.instruction, _SHOWN_PROMPT),
-        "result": _cut(end.content, _SHOWN_RESULT) if end is not None else "",
+        "result": _cut(end.answer, _SHOWN_RESULT) if end is not None else "",
         "error": end.error if end is not None else "",
         "agent": run.agent,
         "origin_channel": CONVERSATION if run.request.root is not None else NOWHERE,

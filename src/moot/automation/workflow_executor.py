@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.automation.active_workflow import ActiveWorkflow, judge
-from moot.automation.places import Places
+from moot.automation.step_concurrency import StepConcurrency
 from moot.automation.watchers import Watchers
 from moot.automation.workflow_reports import WorkflowReports, render_report, render_step_report
 from moot.automation.workflow_start import WorkflowStart, make_launch, make_step_run, read_workflow
@@ -80,7 +80,7 @@ class WorkflowExecutor:
     def __init__(self, dependencies: WorkflowDependencies) -> None:
         self._d = d = dependencies
         self._active: dict[str, ActiveWorkflow] = {}
-        self._places = Places(lambda: d.config().max_parallel)
+        self._concurrency = StepConcurrency(lambda: d.config().max_parallel)
         self._reports = WorkflowReports(
             workflows=d.workflows, runs=d.runs, supervisor=d.supervisor, clock=d.clock, rng=d.rng
         )
@@ -132,7 +132,7 @@ class WorkflowExecutor:
 
     def _activate(self, active: ActiveWorkflow) -> None:
         self._active[active.run.id] = active
-        self._places.add(active)
+        self._concurrency.add(active)
         self._go_on(active)
 
     def close(self) -> None:
@@ -194,16 +194,16 @@ class WorkflowExecutor:
 
     def _go_on(self, active: ActiveWorkflow) -> None:
         """Start what can be started, end the workflow if it is over, and tell those who watch it."""
-        self._fill_places()
+        self._start_ready_steps()
         if active.is_over and not self._closing:
-            self._places.remove(active)
+            self._concurrency.remove(active)
             if self._active.pop(active.run.id, None) is not None:
                 self._d.supervisor.start(f"end {active.run.id}", self._end(active))
         self.watchers.notify(active.run.id)
 
-    def _fill_places(self) -> None:
+    def _start_ready_steps(self) -> None:
         while not self._closing:
-            active = self._places.find_next()
+            active = self._concurrency.find_next()
             if not isinstance(active, ActiveWorkflow):
                 return
             step = active.progress.take_ready()
@@ -212,7 +212,7 @@ class WorkflowExecutor:
 
     def _begin(self, active: ActiveWorkflow, step: WorkflowStep, attempt: StepAttempt) -> None:
         active.running[step.id] = attempt.run_id
-        self._places.occupy(attempt.run_id)
+        self._concurrency.start(attempt.run_id)
         self._d.supervisor.start(f"{active.run.id} {step.id}", self._execute(active, step, attempt))
 
     async def _execute(self, active: ActiveWorkflow, step: WorkflowStep, attempt: StepAttempt) -> None:
@@ -232,7 +232,7 @@ class WorkflowExecutor:
             state = StepState.CANCELLED if active.is_cancelled else StepState.FAILED
             result = StepResult(state=state, error=error.sentence, taint=active.run.taint)
         finally:
-            self._places.release(attempt.run_id)
+            self._concurrency.release(attempt.run_id)
         if active.running.pop(step.id, None) is None:
             return
         reach("workflow.stepped")
@@ -304,7 +304,7 @@ class WorkflowExecutor:
 
     def _drop(self, active: ActiveWorkflow) -> None:
         self._active.pop(active.run.id, None)
-        self._places.remove(active)
+        self._concurrency.remove(active)
 
     # ---- end ----------------------------------------------------------------------------------
 
@@ -379,9 +379,10 @@ class WorkflowExecutor:
         """Return a run with the states of its steps."""
         attempts = await self._d.workflows.list_attempts(run.id)
         active = self._active.get(run.id)
-        waiting = frozenset(each for each in active.running.values() if self._places.is_waiting(each)) if active else ()
+        running = active.running.values() if active else ()
+        waiting = frozenset(each for each in running if self._concurrency.is_waiting(each))
         workflow = active.progress.workflow if active else await read_workflow(run.source)
-        return make_view(run, workflow, attempts, frozenset(waiting))
+        return make_view(run, workflow, attempts, waiting)
 
     async def find_taint(self, run: WorkflowRun) -> frozenset[str]:
         """Return the taint of what a view of the run shows, also of steps that run, wait or are tried again."""
@@ -391,9 +392,9 @@ class WorkflowExecutor:
 
     def _on_waiting(self, event: Event) -> None:
         """A step that waits makes room for another."""
-        self._places.note(event)
+        self._concurrency.note(event)
         if self._active:
-            self._fill_places()
+            self._start_ready_steps()
             for run_id, active in self._active.items():
                 if event.source.run_id in active.running.values():
                     self.watchers.notify(run_id)

@@ -1,4 +1,4 @@
-"""Reports of workflows: their text, and their delivery to conversations, once each. Used by workflows.py."""
+"""Reports of workflows: their text, and their delivery to conversations, once each. Used by workflow_executor.py."""
 
 import logging
 import re

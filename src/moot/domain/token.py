@@ -32,7 +32,7 @@ class Token(Struct, frozen=True, kw_only=True):
 
 def sender_in_use_error(name: str) -> Conflict:
     return Conflict(
-        f"there are conversations or secrets of a sender named {name!r}, which a token of this name would get",
+        f"there are conversations or other data of a sender named {name!r}, which a token of this name would get",
         fix=f"Choose another name, or add `--sender {name}` if the token is meant to have them.",
     )
 

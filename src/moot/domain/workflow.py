@@ -1,6 +1,6 @@
 """Workflows: their steps, which steps are ready given the results so far, and a workflow's run. Pure.
 
-Read from a file by workflow_file.py, conditions are in workflow_condition.py; executed by automation/workflows.py.
+A file is read by workflow_file.py, conditions by workflow_condition.py; automation/workflow_executor.py executes it.
 """
 
 import re

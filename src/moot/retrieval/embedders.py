@@ -15,7 +15,7 @@ class Embedder(Protocol):
     # Whether the reading process makes the vectors of passages.
     is_local: bool
 
-    async def embed(self, texts: list[str]) -> list[bytes]: ...
+    async def make_vectors(self, texts: list[str]) -> list[bytes]: ...
 
 
 class WordEmbedder:
@@ -25,8 +25,8 @@ class WordEmbedder:
     least = 0.25
     is_local = True
 
-    async def embed(self, texts: list[str]) -> list[bytes]:
-        return await run_in_thread(lambda: [word_embedding.embed(text) for text in texts])
+    async def make_vectors(self, texts: list[str]) -> list[bytes]:
+        return await run_in_thread(lambda: [word_embedding.make_vector(text) for text in texts])
 
 
 class NoEmbedder:
@@ -34,7 +34,7 @@ class NoEmbedder:
     least = 1.0
     is_local = False
 
-    async def embed(self, texts: list[str]) -> list[bytes]:
+    async def make_vectors(self, texts: list[str]) -> list[bytes]:
         return [b"" for _ in texts]
 
 

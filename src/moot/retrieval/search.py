@@ -41,7 +41,7 @@ class PassageSearch:
         embedder = self._choose_embedder()
         by_vectors: list[tuple[int, float]] = []
         if embedder.name:
-            (vector,) = await embedder.embed([query])
+            (vector,) = await embedder.make_vectors([query])
             by_vectors = await self._vectors.find(owner, vector, limit=_CANDIDATES, least=embedder.least)
         cosines = dict(by_vectors)
         fused = fuse_ranks(by_words, list(cosines), weights=_WEIGHTS)

@@ -23,7 +23,7 @@ from moot.domain.rag import (
 from moot.store import dialect, rows
 
 # Passages that are ranked in one search: those with the rarest terms.
-_MOST_RANKED = 5_000
+_MOST_RANKED = 3_000
 _SOURCE = "number, kind, place, folder, taint, added_at, completed_at"
 _DOCUMENT = "name, title, format, size, modified, digest, embedder, problem, note, taint, indexed_at"
 _PASSAGE = (

@@ -9,6 +9,16 @@ from moot.store import rows
 
 # The last use of a token is stored at most once a minute, not on every request.
 _TOUCH_SECONDS = 60.0
+# The tables with what belongs to a sender, and the column that names it.
+_OWNED = (
+    ("conversations", "sender"),
+    ("secrets", "owner"),
+    ("cron_jobs", "sender"),
+    ("workflows", "owner"),
+    ("graph_entities", "owner"),
+    ("graph_terms", "owner"),
+    ("document_owners", "sender"),
+)
 
 
 def add(db: apsw.Connection, token: Token, digest: str) -> Token:
@@ -50,7 +60,7 @@ def _was_given(db: apsw.Connection, sender: str) -> bool:
 
 def _has_data(db: apsw.Connection, sender: str) -> bool:
     """Whether there is something that a token with this sender could see or use."""
-    found = "SELECT 1 FROM conversations WHERE sender = ?1 UNION ALL SELECT 1 FROM secrets WHERE owner = ?1"
+    found = " UNION ALL ".join(f"SELECT 1 FROM {table} WHERE {column} = ?1" for table, column in _OWNED)
     return bool(db.execute(found, (sender,)).get)
 
 

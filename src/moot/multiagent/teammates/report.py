@@ -78,7 +78,7 @@ def render_report(run: Run, *, among: int = 1) -> str:
     assert run.end is not None
     label = f"{run.spawn.reason}: " if run.kind is RunKind.BACKGROUND and run.spawn.reason else ""
     head = f"{label}{run.agent} ({run.id}) has ended: {run.end.outcome}."
-    content, most = run.end.content, _LONGEST_RESULT // among
+    content, most = run.end.answer, _LONGEST_RESULT // among
     text = _HEAD.sub("> ", content[:most]) or run.end.error
     cut = len(content) - most
     more = f'(… {cut} characters more; agent_wait(agent_id="{run.id}") shows the whole result.)' if cut > 0 else ""
@@ -102,10 +102,10 @@ def make_notification(run: Run, *, among: int = 1) -> TaskNotification:
     assert run.end is not None
     end, most = run.end, _LONGEST_RESULT // among
     status = _STATUSES.get(end.outcome, TaskStatus.FAILED)
-    content = end.content or end.error
+    content = end.answer or end.error
     cut = len(content) - most
     more = f"\n(… {cut} characters more; agent_wait with agent_id {run.worker_id} shows the rest.)" if cut > 0 else ""
-    summary = summarize(end.content, status) if status is TaskStatus.COMPLETED else summarize(_explain(run))
+    summary = summarize(end.answer, status) if status is TaskStatus.COMPLETED else summarize(_explain(run))
     return TaskNotification(
         task_id=run.worker_id,
         status=status,

@@ -79,9 +79,9 @@ def _analyse(piece: Piece, task: SplitTask) -> NewPassage:
     text = "\n".join(part for part in (task.title, piece.heading, piece.content) if part)
     vector = b""
     if task.embeds:
-        from moot.retrieval.reading.word_embedding import embed  # noqa: PLC0415
+        from moot.retrieval.reading.word_embedding import make_vector  # noqa: PLC0415
 
-        vector = embed(text)
+        vector = make_vector(text)
     return NewPassage(
         content=piece.content,
         heading=piece.heading,

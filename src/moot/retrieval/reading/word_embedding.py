@@ -39,7 +39,7 @@ def has_numpy() -> bool:
     return True
 
 
-def embed(text: str) -> bytes:
+def make_vector(text: str) -> bytes:
     """Return the vector of a text as signed bytes; empty if none of its words tells anything."""
     words = split_words(text)[:_MOST_WORDS]
     language = find_language(text, words)

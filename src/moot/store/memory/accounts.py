@@ -122,7 +122,15 @@ def _choose_sender(db: Database, token: Token) -> str:
         return token.name
     given = {row.token.sender for row in db.tokens}
     # What a token with one of these senders could see or use.
-    used = {row.key.sender for row in db.conversations} | {row.info.owner for row in db.secrets}
+    used = {
+        *(row.key.sender for row in db.conversations),
+        *(row.info.owner for row in db.secrets),
+        *(job.owner.sender for job in db.cron_jobs),
+        *(row.run.owner for row in db.workflows),
+        *(row.owner for row in db.graph_entities),
+        *(row.owner for row in db.graph_terms),
+        *(row.owner.sender for row in db.document_sources),
+    }
     if token.name in used - given:
         raise sender_in_use_error(token.name)
     return next(each for each in list_sender_candidates(token.name) if each not in given | used)

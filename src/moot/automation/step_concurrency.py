@@ -1,4 +1,4 @@
-"""Places: how many steps of workflows run at once, shared fairly: each workflow in turn starts one step."""
+"""StepConcurrency: how many steps of workflows run at once, shared fairly: each workflow in turn starts one step."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,34 +7,34 @@ from typing import Protocol
 from moot.domain.events import AskClosed, AskOpened, Event, RunBlocked, RunUnblocked
 
 
-class Contender(Protocol):
-    """What wants to occupy places: a workflow that may have steps which are ready."""
+class WaitingWorkflow(Protocol):
+    """A workflow that may have steps which are ready."""
 
     def can_start(self) -> bool: ...
 
 
-class Places:
-    """A step that waits for a person keeps its place in name only: another may run meanwhile."""
+class StepConcurrency:
+    """Limits the steps that run. One that waits for a person does not count, so that another may run meanwhile."""
 
     def __init__(self, most: Callable[[], int]) -> None:
         self._most = most
-        self._contenders: deque[Contender] = deque()
-        self._occupied: set[str] = set()
+        self._workflows: deque[WaitingWorkflow] = deque()
+        self._running: set[str] = set()
         # What those that do not go on wait for.
         self._waiting: dict[str, set[str]] = {}
 
-    def add(self, contender: Contender) -> None:
-        self._contenders.append(contender)
+    def add(self, workflow: WaitingWorkflow) -> None:
+        self._workflows.append(workflow)
 
-    def remove(self, contender: Contender) -> None:
-        if contender in self._contenders:
-            self._contenders.remove(contender)
+    def remove(self, workflow: WaitingWorkflow) -> None:
+        if workflow in self._workflows:
+            self._workflows.remove(workflow)
 
-    def occupy(self, run_id: str) -> None:
-        self._occupied.add(run_id)
+    def start(self, run_id: str) -> None:
+        self._running.add(run_id)
 
     def release(self, run_id: str) -> None:
-        self._occupied.discard(run_id)
+        self._running.discard(run_id)
         self._waiting.pop(run_id, None)
 
     def note(self, event: Event) -> None:
@@ -52,7 +52,7 @@ class Places:
                 pass
 
     def _wait(self, run_id: str, reason: str) -> None:
-        if run_id in self._occupied:
+        if run_id in self._running:
             self._waiting.setdefault(run_id, set()).add(reason)
 
     def _proceed(self, run_id: str, reason: str) -> None:
@@ -65,15 +65,15 @@ class Places:
         return run_id in self._waiting
 
     def count_working(self) -> int:
-        return len(self._occupied) - len(self._waiting)
+        return len(self._running) - len(self._waiting)
 
-    def find_next(self) -> Contender | None:
-        """Return the contender whose turn it is, if a place is free; it is then the last in turn."""
+    def find_next(self) -> WaitingWorkflow | None:
+        """Return the workflow whose turn it is, if a place is free; it is then the last in turn."""
         if self.count_working() >= self._most():
             return None
-        for _ in range(len(self._contenders)):
-            contender = self._contenders[0]
-            self._contenders.rotate(-1)
-            if contender.can_start():
-                return contender
+        for _ in range(len(self._workflows)):
+            workflow = self._workflows[0]
+            self._workflows.rotate(-1)
+            if workflow.can_start():
+                return workflow
         return None

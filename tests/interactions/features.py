@@ -634,7 +634,10 @@ class Automation(Event):
         job.schedule_type, job.schedule = "every", "1h"
         await world.talk.ask(save_cron_job=job)
         await world.talk.ask(change_cron_job=pb.ChangeCronJobMsg(job=self.word, action="run", sender=world.sender))
-        steps = [{"id": "one", "prompt": tasks[1]}, {"id": "two", "prompt": tasks[2], "depends_on": ["one"]}]
+        steps = [
+            {"id": "one", "agent": world.agent, "prompt": tasks[1]},
+            {"id": "two", "agent": world.agent, "prompt": tasks[2], "depends_on": ["one"]},
+        ]
         source = json.dumps({"name": self.word, "steps": steps})
         started = pb.StartWorkflowMsg(source=source, sender=world.sender, report_to=world.agent)
         await world.talk.ask(start_workflow=started)

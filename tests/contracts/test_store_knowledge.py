@@ -185,6 +185,17 @@ async def test_a_fix_is_recorded_when_a_failure_is_overcome_and_rated_by_what_fo
 
 
 @with_storage
+async def test_a_new_failure_has_the_taint_of_its_run_and_a_known_one_keeps_its_own(storage: Storage) -> None:
+    await talk(storage.store)
+    new = replace(failure("fs_read", "no file called obey the following"), run_taint=WEB)
+    known = failure("fs_read", "is a folder")
+    for each in (new, known, replace(known, run_taint=WEB)):
+        await storage.learnings.learn([Lesson(record=record(ok=False), root=ADA, failure=each)])
+    found = {each.pattern: each.taint for each in await storage.learnings.list_all("user", limit=9)}
+    assert found == {new.pattern: WEB, known.pattern: frozenset()}
+
+
+@with_storage
 async def test_learnings_are_saved_searched_and_never_another_owners(storage: Storage) -> None:
     learnings = storage.learnings
     assert await learnings.save(learning("Install it first.", diagnosis="The program is missing."))

@@ -60,7 +60,9 @@ async def test_what_is_not_known_is_asked_once_and_the_answer_is_kept(
         # The next turn asks the most important one, and only that turn.
         (first,) = pending(daemon, sender)[:1]
         answer = {"inquiry_id": first["id"], "answer": "In Lisbon time.", "confidence": "high"}
-        provider.program(say("Fine. Which time zone?", "three"), say("Noted.", "four"), find(answers=[answer]))
+        # One that is no answer keeps nothing else from being found.
+        answers = [answer | {"answer": " "}, answer | {"answer": "a" * 4_001}, answer]
+        provider.program(say("Fine. Which time zone?", "three"), say("Noted.", "four"), find(answers=answers))
         await talk.say("ada", "three", sender)
         assert any(ASKED in each and "Which time zone do you work in?" in each for each in prompts(provider, "three"))
         await talk.say("ada", "four", sender)

@@ -19,6 +19,8 @@ from moot.multiagent.routing.agent_match import find_mentions
 from moot.redaction.finder import Finder
 from moot.redaction.personal_data import find_personal
 from moot.redaction.redactor import Redactor
+from moot.retrieval.parsing import find_title
+from moot.retrieval.reading.pieces import Section
 from moot.wire.jsonl import import_lines
 from moot.wire.strict_json import strict_object
 
@@ -84,11 +86,13 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "changed JSON": lambda text: map_json_strings(json.dumps({"a": text}), str),
     "import": _import,
     "terminal line": sanitize.line,
+    "document title": lambda text: find_title("a.md", "markdown", (Section(text=f"# a{text}b"),)),
 }
 TEXTS = (
     "< ", "<", "<f", "<from ", "<from agent=", "‹from ", "<from ‹", "</from>", "<moot>", "<\u00ad", "\n", " ", "\t ",
     '"', "\\", "\\u0041", "`", "**a", "[", "[](", "[a](", "{", "{{ ", "4 ", "4-", "12.", "a@", "a@b.", "a.", "a. ",
-    "@a", "_", "/", "/a/", "0x41,", "41 ", "QUJD", "é", "\u200b", "\x1b[", "\x1b]0;", "# ", "- ", "> ", "```", "|", "!",
+    "@a", "_", "/", "/a/", "0x41,", "41 ", "QUJD", "é", "\u200b", "\x1b[", "\x1b]0;", "# ", "#", "- ", "> ", "```", "|",
+    "!",
 )  # fmt: skip
 
 

@@ -64,6 +64,9 @@ class Failure(Struct, frozen=True, kw_only=True):
     diagnosis: str
     category: LearningCategory
     taint: frozenset[str] = frozenset()
+    # The sources of untrusted text in the run. An error repeats arguments of its call, so they count for a pattern that
+    # is new; the text of one that is known stays the same.
+    run_taint: frozenset[str] = frozenset()
 
 
 class Overcome(Struct, frozen=True, kw_only=True):

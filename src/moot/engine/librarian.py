@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from moot.domain.agent import Agent
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import MootError
+from moot.domain.errors import BadRequest, MootError
 from moot.domain.events import Event, RunEnded
 from moot.domain.inquiry import (
     CONTEXT_LENGTH,
@@ -160,7 +160,11 @@ class Librarian:
         inquiry = next((each for each in analysis.pending if each.id == found.inquiry_id), None)
         if inquiry is None or not inquiry.asked_run or parse_grade(found.confidence) is Grade.LOW:
             return
-        answer = check_answer(self._d.redact(found.answer))
+        try:
+            answer = check_answer(self._d.redact(found.answer))
+        except BadRequest:
+            # No answer; an error here would have the same messages analysed after every turn.
+            return
         await self._save(analysis, inquiry.topic, KnowledgeCategory.FACT, f"{inquiry.question}\n{answer}")
         await self._d.inquiries.close(
             analysis.key.sender, inquiry.id, InquiryStatus.RESOLVED, answer=answer, now=self._d.clock.now()

@@ -105,6 +105,7 @@ class LearningObserver:
             return lesson
         if has_failed:
             learnt = failure(tool, self._redact((result.failure or result.content)[:4_000]), result.taint)
+            learnt = replace(learnt, run_taint=context.taint)
             self._counts["failures"] += 1
             return replace(lesson, failure=learnt, unhelpful=self._remember(call, learnt))
         overcome = self._failed.pop((context.run_id, tool), {})

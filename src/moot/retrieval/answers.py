@@ -83,10 +83,15 @@ def _is_relevant(found: FoundPassage) -> bool:
 def _render(question: str, passages: Sequence[IndexedPassage]) -> str:
     """Return the passages and the question. Their text cannot close a passage or begin another one."""
     shown = [
-        f"[{number}] {defuse(passage.heading or passage.title)}\n{_quote(passage.content)}"
+        f"[{number}] {_join_words(passage.heading or passage.title)}\n{_quote(passage.content)}"
         for number, passage in enumerate(passages, start=1)
     ]
-    return "\n\n".join([*shown, f"Question: {defuse(question)}"])
+    return "\n\n".join([*shown, f"Question: {_join_words(question)}"])
+
+
+def _join_words(text: str) -> str:
+    """Return a text as one line, so that it cannot begin another passage."""
+    return defuse(" ".join(text.split()))
 
 
 def _quote(text: str) -> str:

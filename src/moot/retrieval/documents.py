@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import BadRequest, MootError, NotFound
+from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.rag import DocumentIndex
 from moot.domain.rag import MOST_RESULTS, Source, SourceKind, SourceReport, check_query
@@ -19,6 +20,8 @@ from moot.retrieval.pages import WEB, PageFetcher, is_address
 from moot.retrieval.search import FoundPassage, PassageSearch
 
 ARCHIVE = "archive"
+# What one agent indexes for one sender.
+_MOST_SOURCES = 1_000
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +40,8 @@ class DocumentsDependencies(Struct, frozen=True, kw_only=True):
     files: SourceFiles
     pages: PageFetcher
     config: Callable[[], RagConfig]
+    # Starts a background task with a name.
+    start: Callable[[str, Coroutine[Any, Any, list[str]]], "asyncio.Task[list[str]]"]
     clock: Clock
 
 
@@ -101,6 +106,9 @@ class Documents:
     async def _add(
         self, owner: ConversationKey, kind: SourceKind, place: str, *, folder: str = "", taint: frozenset[str]
     ) -> Source:
+        sources = await self.list_sources(owner)
+        if len(sources) >= _MOST_SOURCES and not any(each.source.place == place for each in sources):
+            raise TooLarge(f"there are {len(sources)} sources already", fix="Forget one, or index the folder above.")
         now = self._d.clock.now()
         return await self._d.index.add_source(owner, kind, place, folder=folder, taint=taint, now=now)
 
@@ -110,7 +118,7 @@ class Documents:
             if is_new:
                 await self._d.index.forget_source(owner, source.number)
             (reason,) = report.refused.values()
-            raise BadRequest(f"{source.place} was not indexed: {reason}")
+            raise BadRequest(f"{source.place} was not indexed: {reason}").with_taint(source.taint)
 
     async def resume(self) -> None:
         """Take up what a stopped daemon had not indexed in full."""
@@ -136,16 +144,17 @@ class Documents:
 
     async def _refresh(self, owner: ConversationKey) -> list[str]:
         """Index what has changed; return what could not be brought up to date in time."""
-        turn = self._turn(owner)
-        if turn.locked():
+        if self._turn(owner).locked():
             return ["Indexing is under way; not everything is found yet."]
-        async with turn:
+        # It goes on when the time is over: otherwise a file that takes longer would be begun anew by every search.
+        work = self._d.start("bring documents up to date", self._sync_due(owner))
+        await asyncio.wait({work}, timeout=self._d.config().refresh_seconds)
+        return work.result() if work.done() else ["Many files have changed; not all of them are indexed yet."]
+
+    async def _sync_due(self, owner: ConversationKey) -> list[str]:
+        async with self._turn(owner):
             due = [each.source for each in await self.list_sources(owner) if self._is_due(each.source)]
-            try:
-                async with asyncio.timeout(self._d.config().refresh_seconds):
-                    return [note for source in due if (note := await self._sync(owner, source))]
-            except TimeoutError:
-                return ["Many files have changed; not all of them are indexed yet."]
+            return [note for source in due if (note := await self._sync(owner, source))]
 
     def _is_due(self, source: Source) -> bool:
         if source.kind is SourceKind.PAGE:
@@ -185,4 +194,6 @@ class Documents:
             return found[0]
         known = "; ".join(f"{each.source.number}: {each.source.place}" for each in sources[:20]) or "none"
         what = "is not indexed" if not found else "stands for several sources"
-        raise NotFound(f"{name!r} {what}", fix=f"Name one of these sources by its number: {known}.")
+        error = NotFound(f"{name!r} {what}", fix=f"Name one of these sources by its number: {known}.")
+        # An address may have been taken from untrusted text.
+        raise error.with_taint(frozenset[str]().union(*(each.source.taint for each in sources)))

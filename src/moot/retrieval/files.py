@@ -76,6 +76,7 @@ class SourceFiles:
         states: dict[str, FileState] = {}
         try:
             with ConfinedFolder(folder, self._off_limits()) as ground:
+                _check_unmoved(ground, folder)
                 for path in sorted(paths):
                     state = _find_state(ground, path)
                     if state is not None:
@@ -90,6 +91,7 @@ class SourceFiles:
 
     def _read(self, folder: str, path: str, most: int) -> tuple[bytes, FileState]:
         with ConfinedFolder(folder, self._off_limits()) as ground:
+            _check_unmoved(ground, folder)
             file, status = ground.open_file(ground.spot(path, follow=False))
             if status.st_size > most:
                 raise TooLarge(f"it has {status.st_size} bytes; at most {most} are read", fix="Split it.")
@@ -98,6 +100,12 @@ class SourceFiles:
         if len(data) > most:
             raise TooLarge(f"it has more than {most} bytes", fix="Split it.")
         return data, FileState(status.st_size, status.st_mtime_ns)
+
+
+def _check_unmoved(ground: ConfinedFolder, folder: str) -> None:
+    """Raise if a folder on the way was replaced by a link after the source was indexed."""
+    if ground.real(ground.spot(".")) != folder:
+        raise NotFound(f"{folder} is another folder now", fix="Index it again.")
 
 
 def _find_inner(path: str, folder: str) -> str:

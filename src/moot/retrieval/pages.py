@@ -5,7 +5,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from moot.domain.config import WebConfig
-from moot.domain.errors import BadRequest
+from moot.domain.errors import BadRequest, MootError
 from moot.tools.web.request import HttpAnswer, Request
 
 _KINDS = {"text/html": "html", "application/xhtml+xml": "html", "application/pdf": "pdf", "text/markdown": "markdown"}
@@ -34,13 +34,22 @@ class PageFetcher:
         from moot.tools.web.safe_http import SafeHttp  # noqa: PLC0415 - slow to import, and only used here
 
         request = Request(url=address, headers={"Accept": _ACCEPT})
-        answer = await SafeHttp.for_public(self._config()).fetch(request)
-        if answer.status >= 400:
-            raise BadRequest(f"HTTP {answer.status} for {answer.url}", fix="Check the address.")
-        if answer.cut:
-            raise BadRequest(f"{answer.url} is larger than max_bytes in [web]", fix="Index a smaller page.")
-        # The address that was asked for names it, so that it can be indexed again.
-        return Page(address=address, body=answer.body, format=_find_format(answer))
+        try:
+            answer = await SafeHttp.for_public(self._config()).fetch(request)
+            # The address that was asked for names it, so that it can be indexed again.
+            return Page(address=address, body=answer.body, format=_check_answer(answer))
+        except MootError as error:
+            # It may repeat what a server has said, such as where it redirects to.
+            raise error if error.is_untainted else error.with_taint(WEB) from None
+
+
+def _check_answer(answer: HttpAnswer) -> str:
+    """Return the format of a page; raises if it cannot be indexed."""
+    if answer.status >= 400:
+        raise BadRequest(f"HTTP {answer.status} for {answer.url}", fix="Check the address.")
+    if answer.cut:
+        raise BadRequest(f"{answer.url} is larger than max_bytes in [web]", fix="Index a smaller page.")
+    return _find_format(answer)
 
 
 def _find_format(answer: HttpAnswer) -> str:

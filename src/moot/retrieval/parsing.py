@@ -19,9 +19,13 @@ from moot.retrieval.reading.process import DocumentReader
 from moot.tools.threads import run_in_thread
 
 _BYTE_ORDER_MARK = "\ufeff"
-_MARKDOWN_TITLE = re.compile(r"^# +(.+?) *#*$", re.MULTILINE)
+_HEADING = "# "
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----\s+[A-Za-z0-9+/=]{40}")
 _MOST_TITLE = 200
+# How much of a title that a document gives itself is looked at.
+_READ_TITLE = 2_000
+# The passages of one document are decoded at once and stored in one transaction, during which nothing else is stored.
+_MOST_PASSAGES = 20_000
 
 
 class Parsed(Struct, frozen=True, kw_only=True):
@@ -55,14 +59,15 @@ class Parser:
         if sum(len(section.text) for section in sections) > self._config.max_characters:
             raise TooLarge(f"it has more than {self._config.max_characters} characters", fix="Split it.")
         sections = await run_in_thread(lambda: tuple(map(self._clean_section, sections)))
-        title = self._redact(clean(" ".join(title.split())))[:_MOST_TITLE] or find_title(name, kind, sections)
+        title = self._redact(clean(_join_words(title[:_READ_TITLE])))[:_MOST_TITLE]
+        title = title or await run_in_thread(find_title, name, kind, sections)
         task = SplitTask(
             format=kind,
             name=name,
             title=title,
             sections=sections,
             embeds=self._embedder.is_local,
-            most_passages=self._config.max_passages,
+            most_passages=min(self._config.max_passages, _MOST_PASSAGES),
         )
         passages, note = await self._reader.split(task)
         return Parsed(format=kind, title=title, passages=passages, note=note)
@@ -88,8 +93,19 @@ def _decode(data: bytes) -> str:
 
 
 def find_title(name: str, kind: str, sections: tuple[Section, ...]) -> str:
-    """Return the first heading of Markdown, or the name of the file in words."""
-    if kind == "markdown" and sections and (match := _MARKDOWN_TITLE.search(sections[0].text)):
-        return match.group(1)[:_MOST_TITLE]
+    """Return the first heading of Markdown, or the name of the file in words. It is one line."""
+    heading = _find_heading(sections[0].text) if kind == "markdown" and sections else ""
     stem = os.path.splitext(os.path.basename(name.rstrip("/")))[0]
-    return re.sub(r"[-_.]+", " ", stem).strip()[:_MOST_TITLE]
+    return heading or _join_words(re.sub(r"[-_.]+", " ", stem))[:_MOST_TITLE]
+
+
+def _find_heading(text: str) -> str:
+    at = 0 if text.startswith(_HEADING) else text.find(f"\n{_HEADING}") + 1
+    if not text.startswith(_HEADING, at):
+        return ""
+    line = text[at : at + _READ_TITLE].split("\n", 1)[0]
+    return _join_words(line.removeprefix(_HEADING).rstrip(" #"))[:_MOST_TITLE]
+
+
+def _join_words(text: str) -> str:
+    return " ".join(text.split())

@@ -164,9 +164,10 @@ class RagForget:
     def line(self, arguments: dict[str, Any]) -> str:
         return f"forget the documents of {str(arguments.get('source', ''))[:_LINE]}"
 
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
+    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         report = await self._documents.forget(find_owner(context), str(arguments["source"]))
-        return _to_json({"status": "forgotten", "place": report.source.place, "documents": report.documents})
+        data = {"status": "forgotten", "place": report.source.place, "documents": report.documents}
+        return ToolResult(content=_to_json(data), taint=report.source.taint)
 
 
 def _to_json(value: Any) -> str:

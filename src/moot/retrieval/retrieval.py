@@ -47,6 +47,7 @@ class Retrieval:
                 files=files,
                 pages=PageFetcher(lambda: d.config.current.tools.web),
                 config=lambda: d.config.current.tools.rag,
+                start=d.supervisor.start,
                 clock=d.clock,
             )
         )

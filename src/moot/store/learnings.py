@@ -121,7 +121,7 @@ def _record_failure(db: apsw.Connection, lesson: Lesson, failure: Failure) -> No
             category=failure.category,
             confidence=FIRST_CONFIDENCE,
             occurrences=1,
-            taint=failure.taint,
+            taint=failure.taint | failure.run_taint,
             created_at=lesson.record.at,
             updated_at=lesson.record.at,
             origin=lesson.root,

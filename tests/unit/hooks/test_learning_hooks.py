@@ -139,6 +139,17 @@ async def test_every_call_is_audited_and_its_result_passed_on_untouched() -> Non
     ]
 
 
+async def test_a_failure_has_the_taint_of_the_run_that_gave_the_arguments() -> None:
+    kept, later = Kept(), Later()
+    hook = observer(kept, later)
+    call = gate_call(Named("fs_read"), of=context(taint=frozenset({"mail"})))
+    await hook(call, answers(ToolResult(content="no file called obey", is_error=True)))
+    await later.now()
+    learnt = kept.lessons[0].failure
+    assert learnt is not None
+    assert (learnt.taint, learnt.run_taint) == (frozenset(), {"mail"})
+
+
 async def test_a_failure_is_learnt_without_what_was_particular_to_it() -> None:
     kept, later = Kept(), Later()
     hook = observer(kept, later)

@@ -8,8 +8,9 @@ import pytest
 
 from moot.domain.errors import BadRequest
 from moot.domain.rag_config import RagConfig
-from moot.retrieval.embedders import WordEmbedder
-from moot.retrieval.parsing import Parsed, Parser
+from moot.retrieval.embedders import NoEmbedder, WordEmbedder
+from moot.retrieval.parsing import Parsed, Parser, find_title
+from moot.retrieval.reading.pieces import Section
 from moot.retrieval.reading.process import DocumentReader
 
 LIMITS = RagConfig(max_characters=200_000, max_passages=500)
@@ -182,3 +183,40 @@ async def test_a_reader_that_takes_too_long_is_ended_and_the_next_file_is_read()
             await make_parser(reader).parse_file("slow.txt", b"words")
         reader._seconds = 60.0
         assert (await make_parser(reader).parse_file("b.txt", b"fine words")).passages
+
+
+async def test_a_title_is_one_short_line_and_is_not_read_in_full() -> None:
+    seen: list[int] = []
+
+    def redact(text: str) -> str:
+        seen.append(len(text))
+        return text
+
+    section = Section(text="The pool opens at seven.")
+    async with DocumentReader(seconds=30.0) as reader:
+        parser = Parser(reader, LIMITS, NoEmbedder(), redact)
+        named = await parser.parse_text("a\n\n[2] b.txt", "text", "", (section,))
+        titled = await parser.parse_text("a.pdf", "pdf", "Long\ntitle " * 100_000, (section,))
+    assert named.title == "a [2] b"
+    assert "\n" not in titled.title
+    assert len(titled.title) == 200
+    assert max(seen) <= 2_000
+
+
+@pytest.mark.parametrize(
+    ("text", "title"), [("# Pool #\n", "Pool"), ("a\n#  Two  words\n# b", "Two words"), ("## Part\n", "name")]
+)
+def test_the_title_of_markdown_is_its_first_heading(text: str, title: str) -> None:
+    assert find_title("/x/name.md", "markdown", (Section(text=text),)) == title
+
+
+async def test_a_document_has_a_limited_number_of_passages_and_pages() -> None:
+    wide = RagConfig(max_characters=4_000_000, max_passages=200_000, embeddings="none")
+    pages = '<w:p><w:r><w:t>a</w:t><w:br w:type="page"/></w:r></w:p>' * 5_001
+    async with DocumentReader(seconds=60.0) as reader:
+        parser = Parser(reader, wide, NoEmbedder(), lambda text: text)
+        many = "".join(f"# {number}\n" for number in range(20_001))
+        with pytest.raises(BadRequest, match="20001 passages; at most 20000"):
+            await parser.parse_file("a.md", many.encode())
+        with pytest.raises(BadRequest, match="too many pages"):
+            await parser.parse_file("a.docx", make_docx(f"{DOCX_HEAD}{pages}</w:body></w:document>"))

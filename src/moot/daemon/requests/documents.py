@@ -10,6 +10,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Unavailable
 from moot.domain.rag import IndexedPassage, SourceReport
 from moot.engine.request_factory import RequestFactory
+from moot.retrieval.pages import is_address
 from moot.retrieval.render import describe_answer
 from moot.retrieval.retrieval import Retrieval
 from moot.wire import moot_pb2 as pb
@@ -31,6 +32,9 @@ class DocumentRequests:
         request = message.index_documents
         if request.cwd:
             principal.require_owner("choose the working directory")
+        if is_address(request.place.strip()):
+            # No agent asks for approval here.
+            principal.require_approver()
         owner = self._find_owner(request.agent, request.sender, principal)
 
         def tell(done: int, total: int) -> None:

@@ -11,6 +11,7 @@ _NAMESPACE = "http://schemas.openxmlformats.org/wordprocessingml/2006/main "
 _MAIN = "word/document.xml"
 _TITLE = "docProps/core.xml"
 _MOST_ENTRIES = 10_000
+_MOST_PAGES = 5_000
 _CHUNK = 65_536
 
 
@@ -93,6 +94,8 @@ class _Pages:
             self._paragraph.append(text)
 
     def _break_page(self) -> None:
+        if len(self.texts) >= _MOST_PAGES:
+            raise TooLarge("it has too many pages", fix="Split it into several files.")
         if self.texts[-1].strip() or len(self.texts) > 1:
             self.texts.append("")
 

@@ -27,9 +27,7 @@ def extract_pdf(data: bytes, most_characters: int) -> tuple[str, list[Section]]:
         sections = _read_pages(reader.pages, most_characters)
         title = str(reader.metadata.title or "") if reader.metadata is not None else ""
     except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError, OSError, RecursionError) as error:
-        raise BadRequest(
-            f"it is damaged: {error or type(error).__name__}", fix="Repair or convert the file."
-        ) from error
+        raise BadRequest(f"it is damaged ({type(error).__name__})", fix="Repair or convert the file.") from error
     if not sections:
         raise BadRequest("it has no text, probably scanned pages only", fix="Recognise its text first.")
     return title, sections

@@ -232,6 +232,7 @@ def _learn_failure(db: Database, lesson: Lesson, failure: Failure) -> None:
             diagnosis=failure.diagnosis,
             category=failure.category,
             confidence=FIRST_CONFIDENCE,
+            taint=failure.run_taint,
             created_at=lesson.record.at,
             origin=lesson.root,
         )

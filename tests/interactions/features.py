@@ -634,9 +634,11 @@ class Automation(Event):
         job.schedule_type, job.schedule = "every", "1h"
         await world.talk.ask(save_cron_job=job)
         await world.talk.ask(change_cron_job=pb.ChangeCronJobMsg(job=self.word, action="run", sender=world.sender))
+        # What an assistant only writes is no result.
+        worker = "cyd" if world.is_assistant else world.agent
         steps = [
-            {"id": "one", "agent": world.agent, "prompt": tasks[1]},
-            {"id": "two", "agent": world.agent, "prompt": tasks[2], "depends_on": ["one"]},
+            {"id": "one", "agent": worker, "prompt": tasks[1]},
+            {"id": "two", "agent": worker, "prompt": tasks[2], "depends_on": ["one"]},
         ]
         source = json.dumps({"name": self.word, "steps": steps})
         started = pb.StartWorkflowMsg(source=source, sender=world.sender, report_to=world.agent)

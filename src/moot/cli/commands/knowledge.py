@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from moot.cli import output, prompts
+from moot.cli.command_group import CommandGroup
 from moot.cli.connect import require_utf8, run_connected, send_request
 from moot.cli.options import sender_option
 from moot.cli.render import numbers, sanitize, terminal
@@ -15,10 +16,15 @@ from moot.domain.knowledge import KnowledgeCategory, SourceClass
 from moot.wire import moot_pb2 as pb
 
 _CATEGORIES = [category.value for category in KnowledgeCategory]
-_category_option = click.option("--category", type=click.Choice(_CATEGORIES), help="Only this category.")
+_category_option = click.option(
+    "--category",
+    type=click.Choice(_CATEGORIES),
+    metavar="CATEGORY",
+    help=f"Only this category: {', '.join(_CATEGORIES)}.",
+)
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @_category_option
 @sender_option
 @output.json_option

@@ -709,10 +709,15 @@ class ExportStopped(Event):
 
     async def check(self) -> None:
         await self.world.idle()
-        imported = await self._copy()
-        exported = (await self.world.talk.history(self.world.agent, self.world.sender, all=True)).messages
-        told = [(message.role, message.content, message.agent) for message in imported]
-        assert told == [(message.role, message.content, message.agent) for message in exported]
+
+        async def is_same() -> bool:
+            """Whether all was copied; a result that is reported meanwhile is in the next copy."""
+            imported = await self._copy()
+            exported = (await self.world.talk.history(self.world.agent, self.world.sender, all=True)).messages
+            told = [(message.role, message.content, message.agent) for message in imported]
+            return told == [(message.role, message.content, message.agent) for message in exported]
+
+        await eventually(is_same)
 
     async def _copy(self) -> list[pb.HistoryMessage]:
         """Export the conversation, import it under another sender, and return the history of that one."""

@@ -269,7 +269,7 @@ BESIDE = {
     *(f"outbox.{name}" for name in ("add", "set_positions", "settle", "receive", "expire", "resend")),
 }
 BESIDE_PORTS = {
-    *("daemons", "memories", "tasks", "graph", "mcp_decisions", "secrets", "keys"),
+    *("daemons", "documents", "memories", "tasks", "graph", "mcp_decisions", "secrets", "keys"),
     *("knowledge", "learnings", "inquiries"),
 }
 

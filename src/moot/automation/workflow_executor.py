@@ -1,8 +1,7 @@
 """WorkflowExecutor: starts the steps of workflows as background runs, and goes on with them after a restart.
 
-Works with domain/workflow.py (which steps are ready), step_concurrency.py (whose turn it is), multiagent/teammates
-(which executes the runs) and workflow_reports.py. The intent to make an attempt is a row that is stored before its
-run is.
+Works with domain/workflow.py (which steps are ready), step_concurrency.py (whose turn it is), multiagent/teammates and
+workflow_reports.py. The intent to make an attempt is a row that is stored before its run is.
 """
 
 import logging

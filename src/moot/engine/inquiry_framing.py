@@ -16,7 +16,7 @@ async def frame_inquiry(turn: Turn, inquiries: Inquiries, now: float) -> tuple[s
     """
     config, request = turn.config.librarian, turn.request
     is_persons = not request.guest and not request.parent_id and not request.key.sender.startswith(RUN_SENDERS)
-    if not config.enabled or not is_persons or (turn.steering is not None and turn.steering.has_waiting()):
+    if not is_persons or (turn.steering is not None and turn.steering.has_waiting()):
         return "", frozenset()
     inquiry = await inquiries.take(request.key, request.id, cooldown=config.inquiry_cooldown_turns, now=now)
     return ("", frozenset()) if inquiry is None else (render_inquiry(inquiry), inquiry.taint)

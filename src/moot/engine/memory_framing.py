@@ -30,9 +30,9 @@ class ToldMemories(Struct, frozen=True):
 
 
 async def frame_memories(turn: Turn, memories: Memories, now: float) -> ToldMemories:
-    """Return what the speaker remembers about the message; nothing for a guest, or if agents keep no memories."""
+    """Return what the speaker remembers about the message; nothing for a guest."""
     config, request = turn.config.agent_memory, turn.request
-    if not config.enabled or not config.inject or request.guest:
+    if not config.inject or request.guest:
         return ToldMemories()
     owner = find_memory_owner(request.speaker, request.key, request.asks_in, is_lasting=True)
     found = await memories.suggest(owner, request.content[:_SEARCHED], limit=config.inject, now=now)

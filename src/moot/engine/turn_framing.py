@@ -20,9 +20,14 @@ class FramingSources(Struct, frozen=True):
 
 
 async def frame_turn(turn: Turn, briefing: Briefing, sources: FramingSources) -> ProjectFraming:
+    """Return what the turn is told. What is not configured costs nothing."""
     now = sources.clock.now()
     framing = await frame_project(turn, sources.read_project, now)
-    framing = add_facts(framing, briefing.facts, briefing.facts_taint)
-    remembered = await frame_memories(turn, sources.memories, now)
-    framing = add_facts(framing, remembered.text, remembered.taint)
-    return add_facts(framing, *await frame_inquiry(turn, sources.inquiries, now))
+    if briefing.facts:
+        framing = add_facts(framing, briefing.facts, briefing.facts_taint)
+    if turn.config.agent_memory.enabled:
+        remembered = await frame_memories(turn, sources.memories, now)
+        framing = add_facts(framing, remembered.text, remembered.taint)
+    if turn.config.librarian.enabled:
+        framing = add_facts(framing, *await frame_inquiry(turn, sources.inquiries, now))
+    return framing

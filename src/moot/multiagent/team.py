@@ -59,19 +59,19 @@ class Team:
             if self._registry.refresh_if_changed():
                 agent = self._registry.get(name)
         if agent is None or agent.name != ROOT or not self._config().has_teammates:
-            return self._add_own_memory(agent)
+            return self._add_own_memory(agent, agent.prefixes) if agent is not None and agent.prefixes else agent
         partition, known = self.partition(), self._root
         if known is None or known[0] is not agent or known[1] is not partition:
             known = self._root = (agent, partition, replace(agent, scope=partition.root_scope(ROOT)))
         return known[2]
 
-    def _add_own_memory(self, agent: Agent | None) -> Agent | None:
-        """Return the agent with the tools of its own memory, if agents keep memories and it has tools at all."""
-        if agent is None or not agent.prefixes or not self._config().agent_memory.enabled:
+    def _add_own_memory(self, agent: Agent, prefixes: tuple[str, ...]) -> Agent:
+        """Return the agent, which has tools with these prefixes, with those of its own memory if agents keep them."""
+        if not self._config().agent_memory.enabled:
             return agent
         known = self._remembering.get(agent.name)
         if known is None or known[0] is not agent:
-            scope = scope_of((*agent.prefixes, *OWN_MEMORY), agent.denied)
+            scope = scope_of((*prefixes, *OWN_MEMORY), agent.denied)
             known = self._remembering[agent.name] = (agent, replace(agent, scope=scope))
         return known[1]
 

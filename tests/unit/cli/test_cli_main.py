@@ -63,7 +63,12 @@ def test_an_unknown_command_is_a_usage_error_with_a_fix(capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--json", "frobnicate"], ["ask", "--json"], ["history", "--json", "--nonsense"], ["tokens", "--json"]],
+    [
+        ["--json", "frobnicate"],
+        ["ask", "--json"],
+        ["history", "--json", "--nonsense"],
+        ["tokens", "--json", "--nonsense"],
+    ],
 )
 def test_a_usage_error_with_json_is_one_document(
     arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -101,10 +101,11 @@ def _quote(text: str) -> str:
 def check_citations(reply: str, passages: Sequence[IndexedPassage]) -> tuple[tuple[Citation, ...], tuple[int, ...]]:
     """Return the passages that a reply cites, each once, and the cited numbers that there are no passages of."""
     supported: dict[int, bool] = {}
+    terms = [_collect_terms(passage) for passage in passages]
     for sentence in _SENTENCE.split(reply):
         said = set(list_query_terms(_CITATION.sub(" ", sentence)))
         for number in _list_numbers(sentence):
-            has_words = 0 < number <= len(passages) and bool(said & _collect_terms(passages[number - 1]))
+            has_words = 0 < number <= len(passages) and bool(said & terms[number - 1])
             supported[number] = supported.get(number, False) or has_words
     valid = tuple(
         Citation(number=number, passage=passages[number - 1], is_supported=is_supported)

@@ -21,8 +21,10 @@ from moot.retrieval.embedders import Embedder
 from moot.retrieval.files import FileState, SourceFiles
 from moot.retrieval.pages import Page
 from moot.retrieval.parsing import Parsed, Parser
-from moot.retrieval.reading.process import DocumentReader
+from moot.retrieval.reading.process import DocumentReader, ReaderPlaces
+from moot.tools.threads import run_in_thread
 
+_MOST_READERS = 4
 _BATCH_DOCUMENTS, _BATCH_PASSAGES = 32, 256
 
 # Told how many of how many documents are done.
@@ -55,11 +57,11 @@ class IndexerDependencies(Struct, frozen=True, kw_only=True):
 class Indexer:
     def __init__(self, dependencies: IndexerDependencies) -> None:
         self._d = dependencies
+        self._places = ReaderPlaces(_MOST_READERS)
 
     async def sync(self, owner: ConversationKey, source: Source, progress: Progress) -> IndexReport:
         """Index what is new or has changed, and remove what is gone. Pages are fetched only when asked for."""
-        config = self._d.config()
-        async with DocumentReader(seconds=config.read_seconds) as reader:
+        async with self._open_reader() as reader:
             work = _Sync(self._d, reader, owner, source, progress)
             await work.prepare()
             if source.kind is SourceKind.ARCHIVE:
@@ -70,9 +72,12 @@ class Indexer:
         await self._d.index.complete_source(owner, source.number, self._d.clock.now())
         return work.report
 
+    def _open_reader(self) -> DocumentReader:
+        return DocumentReader(seconds=self._d.config().read_seconds, places=self._places)
+
     async def put_page(self, owner: ConversationKey, source: Source, page: Page) -> IndexReport:
         """Index a page that was fetched; raises if it is refused."""
-        async with DocumentReader(seconds=self._d.config().read_seconds) as reader:
+        async with self._open_reader() as reader:
             work = _Sync(self._d, reader, owner, source, lambda _done, _total: None)
             await work.prepare()
             await work.put_page(page)
@@ -137,7 +142,8 @@ class _Sync:
         self._progress(len(archives), len(archives))
 
     async def put_page(self, page: Page) -> None:
-        document = Document(name=page.address, digest=_digest(page.body), size=len(page.body), taint=page.taint)
+        digest = await run_in_thread(_digest, page.body)
+        document = Document(name=page.address, digest=digest, size=len(page.body), taint=page.taint)
         await self._remove_others([page.address])
         await self._put(document, lambda: self._parser.parse_file(page.address, page.body, kind=page.format))
 
@@ -162,7 +168,8 @@ class _Sync:
         except MootError as error:
             self._refuse(Document(name=name), error.message)
             return
-        document = Document(name=name, size=state.size, modified=state.modified, digest=_digest(data))
+        digest = await run_in_thread(_digest, data)
+        document = Document(name=name, size=state.size, modified=state.modified, digest=digest)
         if self._is_known(name) and self._known[name].digest == document.digest:
             self.report.unchanged += 1
             self._touched.append(document)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from moot.daemon.clock import ManualClock
 from moot.daemon.principal import Principal
-from moot.daemon.requests.documents import DocumentRequests
+from moot.daemon.requests.documents import DocumentRequests, _list_remarks
 from moot.domain.config import Config, WebConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Forbidden, MootError, NotFound, TooLarge
@@ -27,6 +27,8 @@ from moot.retrieval.files import SourceFiles
 from moot.retrieval.indexer import Indexer, IndexerDependencies
 from moot.retrieval.pages import Page, PageFetcher
 from moot.retrieval.rag_tools import RagForget
+from moot.retrieval.reading.messages import Split, SplitTask
+from moot.retrieval.reading.process import DocumentReader, ReaderPlaces
 from moot.retrieval.search import FoundPassage, PassageSearch
 from moot.store.memory.storage import open_memory_storage
 from moot.tools.files.off_limits import OffLimits
@@ -77,6 +79,7 @@ async def opened(config: RagConfig) -> AsyncIterator[Documents]:
     await supervisor.stop()
 
 
+SPLIT = SplitTask(format="text", name="a", title="a", sections=(), embeds=False, most_passages=1)
 CONFIG = RagConfig(check_seconds=0.0)
 
 
@@ -107,6 +110,49 @@ async def test_a_file_that_takes_longer_than_a_search_waits_does_not_keep_others
         # The index request waits for the indexing that the search has begun.
         _, report = await documents.index(ME, ".", cwd=str(tmp_path))
         assert (report.added, report.unchanged) == (0, 2)
+
+
+async def test_readers_take_turns_and_there_are_no_more_processes_than_places() -> None:
+    places = ReaderPlaces(1)
+    running: set[DocumentReader] = set()
+    order: list[str] = []
+
+    class Reader(DocumentReader):
+        async def _exchange(self, task: bytes) -> Split:
+            running.add(self)
+            assert len(running) == 1
+            await asyncio.sleep(0)
+            return Split(passages=())
+
+        async def _end(self) -> None:
+            running.discard(self)
+            await super()._end()
+
+    async def work(name: str) -> None:
+        async with Reader(seconds=30.0, places=places) as reader:
+            for _ in range(2):
+                await reader.split(SPLIT)
+                order.append(name)
+
+    await asyncio.gather(work("a"), work("b"))
+    assert order == ["a", "b", "a", "b"]
+    # Neither a task that was cancelled nor one that fails keeps the place.
+    for broken in (asyncio.CancelledError, ConnectionError):
+
+        class Broken(DocumentReader):
+            async def _exchange(self, task: bytes, error: type[BaseException] = broken) -> Split:
+                raise error
+
+        async with Broken(seconds=30.0, places=places) as reader:
+            with pytest.raises((asyncio.CancelledError, BadRequest)):
+                await reader.split(SPLIT)
+    await work("c")
+    assert places.waiting == 0
+
+
+def test_what_was_refused_fits_into_one_message() -> None:
+    listed = _list_remarks({f"{number}/{'a' * 4_000}": "it is not text" for number in range(10_000)})
+    assert 0 < sum(each.ByteSize() for each in listed) <= 4 * 1024 * 1024
 
 
 async def test_a_folder_that_was_replaced_by_a_link_is_not_read(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from moot.daemon.principal import Principal
+from moot.daemon.requests.pages import PAGE_BYTES
 from moot.daemon.requests.reply import Reply
 from moot.domain.agent import ROOT
 from moot.domain.config import Config
@@ -129,4 +130,13 @@ def _passage_info(
 
 
 def _list_remarks(reasons: dict[str, str]) -> list[pb.DocumentRemark]:
-    return [pb.DocumentRemark(document=name, reason=reason) for name, reason in reasons.items()]
+    """Return as many as one message has room for."""
+    remarks: list[pb.DocumentRemark] = []
+    room = PAGE_BYTES // 2
+    for name, reason in reasons.items():
+        remark = pb.DocumentRemark(document=name, reason=reason)
+        room -= remark.ByteSize()
+        if room < 0:
+            break
+        remarks.append(remark)
+    return remarks

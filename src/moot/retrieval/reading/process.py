@@ -34,11 +34,35 @@ _ENVIRONMENT = {
 _TOO_LONG = "it cannot be read: it takes too long, or is damaged"
 
 
-class DocumentReader:
-    """An async context. The process starts with the first task, and anew after one that it did not survive."""
+class ReaderPlaces:
+    """Limits how many reading processes there are. Each may need much memory, and every sender can cause some."""
 
-    def __init__(self, *, seconds: float) -> None:
+    def __init__(self, most: int) -> None:
+        self._free = asyncio.Semaphore(most)
+        # How many readers wait for a place.
+        self.waiting = 0
+
+    async def take(self) -> None:
+        self.waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self.waiting -= 1
+
+    def release(self) -> None:
+        self._free.release()
+
+
+class DocumentReader:
+    """An async context. The process starts with the first task, and anew after one that it did not survive.
+
+    It ends after each task while another reader waits for a place, so that they take turns.
+    """
+
+    def __init__(self, *, seconds: float, places: ReaderPlaces | None = None) -> None:
         self._seconds = seconds
+        self._places = places or ReaderPlaces(1)
+        self._has_place = False
         self._child: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> "DocumentReader":
@@ -62,6 +86,9 @@ class DocumentReader:
         return answer.passages, answer.note
 
     async def _do(self, task: Task) -> Answer:
+        if not self._has_place:
+            await self._places.take()
+            self._has_place = True
         try:
             async with asyncio.timeout(self._seconds):
                 answer = await self._exchange(encode(task))
@@ -72,6 +99,8 @@ class DocumentReader:
             # What it would answer later belongs to no task any more.
             await self._end()
             raise
+        if self._places.waiting:
+            await self._end()
         if isinstance(answer, Failed):
             raise _to_error(answer)
         return answer
@@ -104,10 +133,15 @@ class DocumentReader:
 
     async def _end(self) -> None:
         child, self._child = self._child, None
-        if child is not None and child.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            await child.wait()
+        try:
+            if child is not None and child.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                await child.wait()
+        finally:
+            if self._has_place:
+                self._has_place = False
+                self._places.release()
 
 
 def _to_error(failed: Failed) -> MootError:

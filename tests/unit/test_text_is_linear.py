@@ -20,7 +20,9 @@ from moot.redaction.finder import Finder
 from moot.redaction.personal_data import find_personal
 from moot.redaction.redactor import Redactor
 from moot.retrieval.parsing import find_title
-from moot.retrieval.reading.pieces import Section
+from moot.retrieval.reading.markdown_blocks import cut_markdown
+from moot.retrieval.reading.pieces import Section, cut_text
+from moot.retrieval.reading.terms import list_terms
 from moot.wire.jsonl import import_lines
 from moot.wire.strict_json import strict_object
 
@@ -86,6 +88,9 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "changed JSON": lambda text: map_json_strings(json.dumps({"a": text}), str),
     "import": _import,
     "terminal line": sanitize.line,
+    "markdown blocks": lambda text: cut_text(Section(text=f"# a{text}b"), cut_markdown),
+    "paragraphs": lambda text: cut_text(Section(text=text)),
+    "terms": list_terms,
     "document title": lambda text: find_title("a.md", "markdown", (Section(text=f"# a{text}b"),)),
 }
 TEXTS = (

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from moot.retrieval.reading.pieces import Block, cut_paragraphs
 
-_HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_MOST_LEVEL = 6
+_MOST_INDENT = 3
 _MOST_HEADING = 200
 
 
@@ -29,8 +30,18 @@ def _find_headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
         marks = _FENCE.match(line)
         if marks:
             fence = "" if fence and line.strip().startswith(fence) else fence or marks.group(1)
-        elif not fence and (match := _HEADING.match(line)):
-            yield place, len(match.group(1)), match.group(2)
+        elif not fence and (heading := _read_heading(line)) is not None:
+            yield place, *heading
+
+
+def _read_heading(line: str) -> tuple[int, str] | None:
+    """Return the level and the text of a heading. Without a pattern: one takes long for a line of many spaces."""
+    text = line.lstrip(" ")
+    rest = text.lstrip("#")
+    level = len(text) - len(rest)
+    if len(line) - len(text) > _MOST_INDENT or not 1 <= level <= _MOST_LEVEL or not rest[:1].isspace():
+        return None
+    return level, rest.strip().rstrip("#").rstrip()
 
 
 def _cut_part(lines: Sequence[str], start: int, end: int, path: list[tuple[int, str]]) -> Iterator[Block]:

@@ -39,10 +39,12 @@ def caller_search_path() -> str:
 
 
 @asynccontextmanager
-async def daemon_client(*, start: bool = True, notify: bool = True) -> AsyncIterator[Connection]:
+async def daemon_client(
+    *, start: bool = True, notify: bool = True, about_config: bool = True
+) -> AsyncIterator[Connection]:
     """Connect to the daemon. With `start`, start it in the background first if it is not running.
 
-    `notify` prints warnings about the daemon; not for a request that reloads the configuration they may be about.
+    `notify` prints warnings about the daemon; those `about_config` not for a request that reloads the configuration.
     """
     address = remote_address()
     if address:
@@ -53,7 +55,7 @@ async def daemon_client(*, start: bool = True, notify: bool = True) -> AsyncIter
         opening = connect(find_paths().socket)
     async with opening as connection:
         if notify and not address:
-            await print_notices(connection)
+            await print_notices(connection, about_config=about_config)
         yield connection
 
 
@@ -77,11 +79,11 @@ async def ensure_running(home: Paths) -> None:
         bar.say(hint(f"Started the daemon (pid {pid}); `moot down` stops it."))
 
 
-def run_connected(work: Callable[[Connection], Awaitable[_T]], *, start: bool = True, notify: bool = True) -> _T:
+def run_connected(work: Callable[[Connection], Awaitable[_T]], *, start: bool = True, about_config: bool = True) -> _T:
     """Run a coroutine function with a connection, from synchronous code."""
 
     async def use_connection() -> _T:
-        async with daemon_client(start=start, notify=notify) as connection:
+        async with daemon_client(start=start, about_config=about_config) as connection:
             return await work(connection)
 
     return asyncio.run(use_connection())
@@ -89,8 +91,8 @@ def run_connected(work: Callable[[Connection], Awaitable[_T]], *, start: bool = 
 
 def send_request(message: pb.ClientMessage, *, start: bool = True) -> pb.ServerMessage:
     """Send one request and return its reply."""
-    notify = message.WhichOneof("message") != "reload"
-    return run_connected(lambda connection: connection.request(message), start=start, notify=notify)
+    about_config = message.WhichOneof("message") != "reload"
+    return run_connected(lambda connection: connection.request(message), start=start, about_config=about_config)
 
 
 def require_utf8(text: str) -> str:

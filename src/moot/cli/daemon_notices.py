@@ -12,12 +12,15 @@ from moot.wire.codec import PROTOCOL_VERSION
 _PRINTED = "moot.printed_notices"
 
 
-async def print_notices(connection: Connection) -> None:
+async def print_notices(connection: Connection, *, about_config: bool = True) -> None:
     """Ask the local daemon for its version and configuration, and print what a person should know, once."""
     hello = pb.ClientMessage(hello=pb.Hello(version=PROTOCOL_VERSION, client="moot"))
     context = click.get_current_context(silent=True)
     printed: set[str] = context.find_root().meta.setdefault(_PRINTED, set()) if context is not None else set()
-    for notice in render_notices((await connection.request(hello)).welcome):
+    welcome = (await connection.request(hello)).welcome
+    if not about_config:
+        welcome.ClearField("config_problem")
+    for notice in render_notices(welcome):
         if notice not in printed:
             printed.add(notice)
             output.print_note(output.wrap_prose(notice, indent="  "))

@@ -147,7 +147,7 @@ async def test_a_failure_has_the_taint_of_the_run_that_gave_the_arguments() -> N
     await later.now()
     learnt = kept.lessons[0].failure
     assert learnt is not None
-    assert (learnt.taint, learnt.run_taint) == (frozenset(), {"mail"})
+    assert (learnt.taint, learnt.run_taint) == (frozenset[str](), frozenset({"mail"}))
 
 
 async def test_a_failure_is_learnt_without_what_was_particular_to_it() -> None:

@@ -117,6 +117,8 @@ class OtherDaemons:
             supervisor=d.supervisor,
             clock=d.clock,
         )
+        # Not only once it is started: the broker may be connected before, and removes such messages at once.
+        self._link.broker.observe_malformed(self.receiver.on_malformed)
 
     @property
     def is_shared(self) -> bool:
@@ -145,7 +147,6 @@ class OtherDaemons:
         await self.receiver.start(store)
         self.relay.start()
         self._supervisor.start("expire the outbox", self.expiry.run())
-        self._link.broker.observe_malformed(self.receiver.on_malformed)
         self._link.broker.observe_state(self._on_state)
         self._on_state(self._link.broker.is_connected)
 

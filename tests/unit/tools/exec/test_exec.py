@@ -33,7 +33,7 @@ async def test_a_command_says_what_it_printed_in_order(bench: Bench) -> None:
 
 async def test_a_command_that_fails_says_so_and_what_it_printed(bench: Bench) -> None:
     result = await bench.run("echo partly; exit 3")
-    assert result == ToolResult(content="Command failed with exit code 3\nOutput:\npartly\n")
+    assert result == ToolResult(content="Command failed with exit code 3\nOutput:\npartly\n", failure="partly")
 
 
 async def test_a_command_that_prints_nothing_still_has_a_result(bench: Bench) -> None:

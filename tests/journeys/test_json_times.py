@@ -32,7 +32,8 @@ cron history|cron pause beans|cron resume beans|cron remove beans|bg list|bg
 workflow save FLOW|workflow schedule tea --every 1h|workflow run --bg tea|workflow list|workflow|workflow show tea
 workflow history
 knowledge save tea "green"|knowledge list|knowledge|knowledge search tea|knowledge show tea|knowledge history tea
-knowledge inquiries|learning list|learning|learning stats|learning search tea|rag index GRAPH|rag list|rag|rag search tea
+knowledge inquiries|learning list|learning|learning stats|learning search tea
+rag index GRAPH|rag list|rag|rag search tea
 usage|status|goals|peers list|peers dead|peers daemons|peers outbox|digest ada
 tokens new phone|tokens list|tokens revoke phone
 secrets list|secrets audit|mcp list|mcp|skills list|skills|agents list|agents|agents show ada|agents status
@@ -47,7 +48,8 @@ compact|resume|attach|stop|peers mute|peers resend|peers send|peers unmute|peers
 graph add|graph clear|graph export|graph merge|graph promote|graph resolve|graph retract|graph unmerge
 knowledge answer|knowledge dismiss|knowledge forget|learning cleanup|rag answer|rag forget
 memory forget|memory search|memory show|replay|export|import|delete|backup|restore|up|down|events|reload
-service|service install|service status|service uninstall|nats config|nats dev|demo|demo peers|init|models pull|models test
+service|service install|service status
+service uninstall|nats config|nats dev|demo|demo peers|init|models pull|models test
 secrets rm|secrets scope|secrets set|mcp add|mcp approve|mcp deny|mcp rm|mcp test|skills add|skills new
 skills remove|skills restore|skills show|skills trust|skills validate|agents import|agents keep|agents new
 agents validate|help|completion|uninstall

@@ -197,7 +197,10 @@ def asked_again(dead: Picture, seen: set[str]) -> Iterator[str]:
         lines = dead.of_run(run_id, dead.mates[run_id].key)
         answered = {line.call_id for line in lines if line.role == "tool"}
         for call in [call for line in lines for call in line.calls if call["id"] not in answered]:
-            if call["name"] == "ask_user" and fate == "goes on" and f"ask-{run_id}-{call['id']}-1" not in seen:
+            ask_id = f"ask-{run_id}-{call['id']}-1"
+            # One whose answer was stored before the kill goes on with that.
+            is_answered = dead.asks.get(ask_id, {}).get("state") == "answered"
+            if call["name"] == "ask_user" and fate == "goes on" and ask_id not in seen and not is_answered:
                 yield f"{run_id} asked with {call['id']} and does not ask again"
 
 

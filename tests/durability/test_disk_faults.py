@@ -72,12 +72,12 @@ async def workload(store: SqliteStore, ledger: Ledger) -> None:
             await ledger.told(store.archive(KEY, put_away), partial(ledger.archived.append, last))
 
 
-async def state(store: SqliteStore) -> tuple[list[str], list[str], list[int]]:
-    """What is stored, in the terms of a ledger."""
+async def state(store: SqliteStore, *, checks: bool = True) -> tuple[list[str], list[str], list[int]]:
+    """What is stored, in the terms of a ledger. `checks` also checks the whole file, which takes most of the time."""
     messages = [entry.message.content for entry in await store.list_entries(KEY)]
     queued = [run.request.id for run in await list_queued_runs(store)]
     archived = [archive.last_seq for archive in await store.list_archives(KEY)]
-    assert await store.check() == []
+    assert not checks or await store.check() == []
     return messages, queued, archived
 
 
@@ -128,7 +128,7 @@ async def survive(path: Path, disk: Any, at: int, error: type[Exception], *, unt
     asked = RunRequest(id="after", key=KEY, speaker="ada", content="and now?")
     await store.begin(asked, now=3.0)
     ledger.messages.append("and now?")
-    assert await state(store) == ledger.state
+    assert await state(store, checks=False) == ledger.state
     await store.end(KEY, "after", DONE, (), now=4.0)
     await store.close()
 

@@ -23,7 +23,7 @@ from tests.daemon_process import Home, eventually
 from tests.daemon_thread import daemon_thread
 from tests.escape.exec_kit import Bench, marked
 
-TRIES = 100
+TRIES = 40
 ROOT = Path(__file__).resolve().parents[2]
 
 # A starter as the daemon is one: it starts a command when it is told to.

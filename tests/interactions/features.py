@@ -828,6 +828,30 @@ class Knowing:
 
 
 @dataclass
+class Documents:
+    """A folder is indexed for the librarian and the person; its passages are found, whatever happens."""
+
+    world: World
+    name = "documents"
+
+    async def apply(self) -> None:
+        world = self.world
+        world.indexed = world.word("indexed")
+        folder = world.running.daemon.home.path.parent / world.indexed.replace(" ", "-").replace(":", "-")
+        folder.mkdir()
+        (folder / "page.md").write_text(f"{world.indexed}\n")
+        asked = pb.IndexDocumentsMsg(agent="librarian", sender=world.sender, place=str(folder), cwd=str(folder))
+        await world.talk.ask(index_documents=asked)
+
+        async def is_complete() -> bool:
+            listing = pb.ListSourcesMsg(agent="librarian", sender=world.sender)
+            sources = (await world.talk.ask(list_sources=listing)).sources.sources
+            return all(each.complete for each in sources)
+
+        await eventually(is_complete)
+
+
+@dataclass
 class WorkMode:
     """The conversation is in mode work: edits that can be undone need no approval."""
 
@@ -904,6 +928,7 @@ SETTINGS: tuple[type[Any], ...] = (
     ProjectFiles,
     Remembering,
     Knowing,
+    Documents,
     WorkMode,
     PlanMode,
     AutoApproveEdits,

@@ -232,6 +232,8 @@ class World:
     remembered: str = ""
     # What is stored as knowledge of the person.
     known: str = ""
+    # What a document says that was indexed for the person.
+    indexed: str = ""
     _numbers: int = 0
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -360,6 +362,10 @@ class World:
         entries = (await self.talk.ask(read_knowledge=wanted)).knowledge_page.entries
         saved = [(entry.content, entry.version) for entry in entries if not entry.agent]
         assert saved == ([(self.known, 1)] if self.known else []), "knowledge was lost or changed"
+        if self.indexed:
+            query = pb.SearchDocumentsMsg(agent="librarian", sender=self.sender, query=self.indexed)
+            passages = (await self.talk.ask(search_documents=query)).passages.passages
+            assert [passage.text for passage in passages] == [self.indexed], "a document was lost"
 
     def _check_attribution(self, history: list[Any]) -> None:
         for words, guest in self.guest_words.items():

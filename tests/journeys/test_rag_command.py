@@ -37,6 +37,19 @@ def test_people_index_search_and_forget_documents(daemon: LiveDaemon, sender: st
     assert daemon.cli_json("rag", "list", *mine)["data"] == []
 
 
+def test_a_secret_that_is_stored_after_indexing_is_not_shown(daemon: LiveDaemon, sender: str, tmp_path: Path) -> None:
+    secret = "canary-5f2c81d07b"
+    file = tmp_path / "deploy.md"
+    file.write_text(f"# Deploy\n\nThe token for the deployment is {secret}.\n")
+    mine = ("--as", sender)
+    daemon.cli("rag", "index", str(file), *mine)
+    assert secret in daemon.cli("rag", "search", "token for the deployment", *mine).stdout
+    assert daemon.cli("secrets", "set", "DEPLOY", stdin=secret).returncode == 0
+    found = daemon.cli("rag", "search", "token for the deployment", *mine).stdout
+    assert "The token for the deployment is" in found
+    assert secret not in found
+
+
 def test_an_answer_names_the_passages_it_is_from(
     daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
@@ -42,6 +43,8 @@ class DocumentsDependencies(Struct, frozen=True, kw_only=True):
     config: Callable[[], RagConfig]
     # Starts a background task with a name.
     start: Callable[[str, Coroutine[Any, Any, list[str]]], "asyncio.Task[list[str]]"]
+    # Replaces secrets by marks; called in a thread.
+    redact: Callable[[str], str]
     clock: Clock
 
 
@@ -140,7 +143,9 @@ class Documents:
         sources = [(await self._find_source(owner, source)).source.number] if source else []
         notes = await self._refresh(owner)
         found = await self._d.search.search(owner, query, limit=max(1, min(limit, MOST_RESULTS)), sources=sources)
-        return Found(passages=tuple(found), notes=tuple(notes))
+        # A secret may have been stored after the passage was indexed.
+        masked = await asyncio.to_thread(lambda: [_mask(each, self._d.redact) for each in found])
+        return Found(passages=tuple(masked), notes=tuple(notes))
 
     async def _refresh(self, owner: ConversationKey) -> list[str]:
         """Index what has changed; return what could not be brought up to date in time."""
@@ -197,3 +202,12 @@ class Documents:
         error = NotFound(f"{name!r} {what}", fix=f"Name one of these sources by its number: {known}.")
         # An address may have been taken from untrusted text.
         raise error.with_taint(frozenset[str]().union(*(each.source.taint for each in sources)))
+
+
+def _mask(found: FoundPassage, redact: Callable[[str], str]) -> FoundPassage:
+    """Return the passage without the secrets that are known now."""
+    passage = found.passage
+    masked = replace(
+        passage, content=redact(passage.content), title=redact(passage.title), heading=redact(passage.heading)
+    )
+    return replace(found, passage=masked)

@@ -48,6 +48,7 @@ class Retrieval:
                 pages=PageFetcher(lambda: d.config.current.tools.web),
                 config=lambda: d.config.current.tools.rag,
                 start=d.supervisor.start,
+                redact=d.redactor.mask_secrets,
                 clock=d.clock,
             )
         )

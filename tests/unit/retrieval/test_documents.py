@@ -73,6 +73,7 @@ async def opened(config: RagConfig) -> AsyncIterator[Documents]:
             pages=Pages(),  # type: ignore[arg-type]
             config=lambda: config,
             start=supervisor.start,
+            redact=str,
             clock=clock,
         )
     )

@@ -123,7 +123,7 @@ def list_documents(db: apsw.Connection, owner: ConversationKey, source: int) -> 
     if not _is_owned(db, owner, source):
         return []
     found = db.execute(f"SELECT {_DOCUMENT} FROM documents WHERE source = ? ORDER BY name", (source,))
-    return [_document(row) for row in found]
+    return [_read_document(row) for row in found]
 
 
 def put_documents(db: apsw.Connection, owner: ConversationKey, source: int, changes: Sequence[DocumentChange]) -> bool:
@@ -202,7 +202,7 @@ def count_of_pair(db: apsw.Connection, owner: ConversationKey) -> int:
     return int(db.execute(found, (_find_owner(db, owner),)).get)
 
 
-def _document(row: rows.Row) -> Document:
+def _read_document(row: rows.Row) -> Document:
     name, title, kind, size, modified, digest, embedder, problem, note, taint, indexed_at = row
     return Document(
         name=name,

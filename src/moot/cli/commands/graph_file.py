@@ -127,14 +127,14 @@ def _split(parsed: Parsed) -> Iterator[tuple[Sequence[_Piece], str]]:
         length, count = len(json.dumps(item)), len(piece.entity.facts)
         is_full = len(part) == _PART_ROWS or size + length > _PART_CHARACTERS or facts + count > _PART_FACTS
         if part and is_full:
-            yield part, _document(items, declared)
+            yield part, _build_document(items, declared)
             part, items, size, facts, declared = [], [], 0, 0, []
         part.append(piece)
         items.append(item)
         size += length
         facts += count
     if part or declared:
-        yield part, _document(items, declared)
+        yield part, _build_document(items, declared)
 
 
 def _cut(entities: Sequence[NewEntity]) -> Iterator[_Piece]:
@@ -146,7 +146,7 @@ def _cut(entities: Sequence[NewEntity]) -> Iterator[_Piece]:
             yield _Piece(entity=replace(entity, properties={}, facts=facts), is_first=False)
 
 
-def _document(items: Sequence[dict[str, Any]], declared: Sequence[dict[str, Any]]) -> str:
+def _build_document(items: Sequence[dict[str, Any]], declared: Sequence[dict[str, Any]]) -> str:
     kinds = {"types": TermKind.TYPE, "predicates": TermKind.PREDICATE}
     terms = {key: [each for each in declared if each["kind"] == kind] for key, kind in kinds.items()}
     return json.dumps({"entities": items, **terms}, ensure_ascii=False)

@@ -63,7 +63,9 @@ class Automation:
         )
         self.library = WorkflowLibrary(executor=self.workflows, saved=SavedWorkflows(workflows), jobs=self.jobs)
         tasks = BackgroundTasks(teammates=runtime.teammates, store=d.storage.store)
-        chooser = AgentChooser(may_direct=may_direct, find_live=runtime.teammates.find_live)
+        chooser = AgentChooser(
+            may_direct=may_direct, find_live=runtime.teammates.find_live, find_step=runtime.find_step
+        )
         d.tools.register(
             *build_cron_tools(self.jobs, runtime.teammates, chooser),
             *build_bg_tools(tasks, runtime.requests.resolve_agent, chooser),

@@ -51,6 +51,7 @@ class Automation:
         self.jobs = CronJobs(
             CronJobDependencies(
                 store=d.storage.cron,
+                entries=d.storage.store,
                 scheduler=self.scheduler,
                 workflows=self.workflows,
                 requests=runtime.requests,
@@ -98,6 +99,7 @@ def build_executor(runtime: Runtime) -> WorkflowExecutor:
     return WorkflowExecutor(
         WorkflowDependencies(
             workflows=d.storage.workflows,
+            store=d.storage.store,
             teammates=runtime.teammates,
             runs=runtime.runs,
             requests=runtime.requests,

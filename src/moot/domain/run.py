@@ -170,7 +170,7 @@ class RunEnd(Struct, frozen=True, kw_only=True):
 
     @property
     def answer(self) -> str:
-        """What reaches the person: the messages of an assistant, else the text."""
+        """The result of the run: the messages of an assistant, else the text. See engine/run_results.py."""
         return join_contents(self.messages) or self.content
 
 

@@ -19,12 +19,9 @@ _IS_DROPPED = (
     "(runs.outcome = 'cancelled' AND outlives = 0 AND EXISTS"
     " (SELECT 1 FROM runs AS parents WHERE parents.id = runs.parent_id AND parents.outcome = 'cancelled'))"
 )
-# A background run that works for a conversation owes its result to that, like one that another run has spawned. A step
-# of a workflow does not: the workflow reports.
-_REPORTS = (
-    "(runs.parent_id <> '' OR (runs.kind = 'background' AND runs.root_agent <> ''"
-    f" AND substr(conversations.sender, 1, {len(WORKFLOW_SENDER)}) <> '{WORKFLOW_SENDER}'))"
-)
+# A background run that works for a conversation owes its result to that. For a step, its workflow reports.
+_IS_STEP = f"substr(conversations.sender, 1, {len(WORKFLOW_SENDER)}) = '{WORKFLOW_SENDER}'"
+_REPORTS = f"(runs.parent_id <> '' OR (runs.kind = 'background' AND runs.root_agent <> '' AND NOT {_IS_STEP}))"
 IS_OWED = (
     f"runs.status = 'ended' AND runs.kind <> 'turn' AND {_REPORTS} AND deliveries.item_id IS NULL AND NOT {_IS_DROPPED}"
 )

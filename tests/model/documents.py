@@ -37,7 +37,9 @@ class Question:
 QUESTIONS = (
     Question("How long may a novel be kept?", "en-001", ("four weeks", "4 weeks")),
     Question("How much does a replacement for a lost library card cost?", "en-004", ("three euros", "3 euros", "€3")),
-    Question("What deposit do I leave when I take a torque wrench home?", "en-014", ("twenty euros", "20 euros", "€20")),
+    Question(
+        "What deposit do I leave when I take a torque wrench home?", "en-014", ("twenty euros", "20 euros", "€20")
+    ),
     Question("At what time does the first baker light the oven?", "en-025", ("half past two", "2:30")),
     Question("How often should the compost heap be turned?", "en-043", ("six weeks", "6 weeks")),
     Question("Who must agree before hives are kept on a plot?", "en-046", ("neighbour", "neighbor")),

@@ -142,7 +142,9 @@ def render_table(measured: list[dict[str, Any]]) -> str:
             calls = [each["first_call"] for each in own if each["first_call"]]
             first = f"{_median(calls):.0f}" if calls else "-"
             seconds, tokens = _median([each["seconds"] for each in own]), _median([each["prompt"] for each in own])
-            lines.append(f"| {title} | {done} | {TARGETS[kind]} of {COUNTS[kind]} | {seconds:.0f} | {first} | {tokens:.0f} |")
+            lines.append(
+                f"| {title} | {done} | {TARGETS[kind]} of {COUNTS[kind]} | {seconds:.0f} | {first} | {tokens:.0f} |"
+            )
     return "\n".join(lines)
 
 

@@ -53,7 +53,9 @@ class Retrieval:
                 clock=d.clock,
             )
         )
-        self.answers = Answers(self.documents, AnswerModel(d.registry.get, d.models, CountedCompletion(d.storage.store)))
+        self.answers = Answers(
+            self.documents, AnswerModel(d.registry.get, d.models, CountedCompletion(d.storage.store))
+        )
         d.tools.register(*build_rag_tools(self.documents, self.answers, lambda: bool(choose().name)))
 
     def start(self) -> None:

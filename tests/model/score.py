@@ -1,7 +1,8 @@
 """Measures how often the embedded model does a task, and keeps the transcripts: `./dev test-model --score`.
 
-Ten tasks of each kind in `tasks`, each in its own folder and conversation, and the questions of `documents`. A person beside the run allows the calls
-that write the expected files, and denies every other. Files, who called, and the reply are checked.
+Ten tasks of each kind in `tasks`, each in its own folder and conversation. A person beside the run allows the calls
+that write the expected files, and denies every other. Files, who called, and the reply are checked. The questions of
+`documents` are asked with the documents indexed.
 """
 
 import argparse

@@ -62,6 +62,7 @@ def delete(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCoun
     for one in (*_list_teammate_conversations(db, key), key):
         remove(db, one, node)
     db.execute("DELETE FROM past_spend WHERE root_agent = ? AND root_sender = ?", key)
+    db.execute("DELETE FROM other_spend WHERE agent = ? AND sender = ?", key)
     sweep_parts(db)
     return counts
 

@@ -222,6 +222,7 @@ class Database:
         self.muted_agents: Table[str, float] = Table(journal)
         self.past_runs: Table[str, PastRunRow] = Table(journal, parent=lambda row: row.run.parent_id)
         self.past_spend: Table[tuple[str, str, str, str], UsageRow] = Table(journal)
+        self.other_spend: Table[tuple[ConversationKey, str], UsageRow] = Table(journal)
         self.asks: Table[str, AskRow] = Table(
             journal, run=lambda row: row.ask.run_id, conversation=lambda row: row.conversation
         )

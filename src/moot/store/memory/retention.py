@@ -76,6 +76,8 @@ def delete(db: Database, key: ConversationKey) -> DeletionCounts:
         _remove(db, one)
     for past in [past for past in db.past_spend.pairs() if past[0][:2] == key]:
         db.past_spend.remove(past[0])
+    for other in [other for other in db.other_spend.pairs() if other[0][0] == key]:
+        db.other_spend.remove(other[0])
     sweep_parts(db)
     return counts
 

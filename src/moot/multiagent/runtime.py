@@ -26,6 +26,7 @@ from moot.domain.senders import find_workflow_id
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
+from moot.engine.completion import CountedCompletion
 from moot.engine.dependencies import RunsDependencies
 from moot.engine.gate import Gate
 from moot.engine.history import Histories
@@ -270,6 +271,7 @@ class Runtime:
                 models=d.models,
                 config=lambda: d.config.current.librarian,
                 redact=d.redactor,
+                complete=CountedCompletion(d.storage.store),
                 supervisor=d.supervisor,
                 clock=d.clock,
                 rng=d.rng,

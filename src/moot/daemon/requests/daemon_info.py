@@ -314,7 +314,7 @@ class DaemonRequests:
         if flaw is not None:
             # Only the owner may see paths of files.
             why = clean(str(flaw)) if principal.is_owner else "its file is broken"
-            fix = "Correct the file; `moot agent validate` shows where."
+            fix = "Correct the file; `moot agents validate` shows where."
             return ConfigError(f"the agent {name!r} cannot be used: {why}", fix=fix)
         near = suggest_name(name, (agent.name for agent in self._registry.active()))
         if hidden := self._registry.explain_hidden(name):

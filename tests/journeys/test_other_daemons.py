@@ -111,6 +111,11 @@ async def until_unread(talk: Talking, count: int = 1) -> None:
     await eventually(is_there)
 
 
+async def told_of(talk: Talking, agent_name: str, text: str) -> int:
+    """How often a history contains a text."""
+    return sum(each.count(text) for _, _, each in await talk.told(agent_name))
+
+
 async def read_all(talk: Talking, what: str = "the plan") -> int:
     """Have bob read his mail; return how often he was shown this."""
     await talk.say("bob", "any news?")
@@ -328,3 +333,26 @@ async def test_messages_for_no_goal_are_removed_from_the_stream_and_counted(
             assert second.cli("ask", "ada", "Are you there").returncode == 0
     finally:
         await stranger.close()
+
+
+async def test_an_agent_is_told_that_another_daemon_has_evicted_its_mail(desk: Home, laptop: Home) -> None:
+    with daemon_thread(desk) as here, daemon_thread(laptop) as there:
+        async with here.client() as talk, there.client() as other:
+            await other.say("bob", "hello")
+            await talk.say("ada", "hello")
+            await meet(talk)
+            await talk.say("ada", "Tell bob")
+            await until_unread(other)
+            for number in range(64):
+                await other.ask(send_mail=pb.SendMailMsg(agent="bob", content=f"message {number}"))
+
+            async def is_back() -> bool:
+                return bool((await talk.ask(list_dead_mail=pb.ListDeadMailMsg())).dead_mail.mail)
+
+            await eventually(is_back)
+            for _ in range(2):
+                await talk.say("ada", "what now?")
+                await other.say("bob", "what now?")
+            assert await told_of(talk, "ada", "- to bob@laptop (goal ") == 1
+            assert await told_of(talk, "ada", "&quot;the plan&quot;: too many unread messages") == 1
+            assert await told_of(other, "bob", "1 message for you was evicted unread (from ada@desk)") == 1

@@ -79,6 +79,7 @@ class Node:
         self.supervisor = Supervisor(clock)
         self.bus = Bus(clock=clock)
         self.bus.subscribe(self._note)
+        self.mailboxes = Mailboxes(self.storage.mail)
         self.runs = self.build_runs()
         self.connection: MemoryConnection = self.broker.connect(self.name, self.supervisor.start)
         self.link = DaemonLink(
@@ -93,7 +94,7 @@ class Node:
                 storage=self.storage,
                 registry=cast(Any, SimpleNamespace(active=lambda: list(self.agents.values()))),
                 find_agent=self.agents.get,
-                mailboxes=Mailboxes(self.storage.mail),
+                mailboxes=self.mailboxes,
                 runs=cast(Any, self.runs),
                 bus=self.bus,
                 supervisor=self.supervisor,

@@ -21,6 +21,7 @@ from moot.engine.supervisor import Supervisor
 from moot.multiagent.peers.confirmations import Confirmations
 from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.link import DaemonLink
+from moot.multiagent.peers.losses import Losses
 from moot.multiagent.peers.outbox_expiry import OutboxExpiry, OutboxExpiryDependencies
 from moot.multiagent.peers.presence import Presence, PresenceDependencies
 from moot.multiagent.peers.receiver import Receiver, ReceiverDependencies
@@ -43,6 +44,7 @@ class OtherDaemonDependencies(Struct, frozen=True, kw_only=True):
     find_agent: Callable[[str], Agent | None]
     mailboxes: Mailboxes
     wakes: Wakes
+    losses: Losses
     bus: Bus
     supervisor: Supervisor
     config: Callable[[], PeersConfig]
@@ -91,6 +93,7 @@ class OtherDaemons:
                 find_agent=d.find_agent,
                 mailboxes=d.mailboxes,
                 wakes=d.wakes,
+                losses=d.losses,
                 bus=d.bus,
                 supervisor=d.supervisor,
                 clock=d.clock,
@@ -103,6 +106,7 @@ class OtherDaemons:
                 mail=storage.mail,
                 mailboxes=d.mailboxes,
                 wakes=d.wakes,
+                losses=d.losses,
                 bus=d.bus,
                 clock=d.clock,
             )

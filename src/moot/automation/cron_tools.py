@@ -47,7 +47,7 @@ class CronAdd:
         deferred=True,
         repeatable=True,
         description=(
-            "Schedule a prompt: an agent works on it by itself at the given times, and the result is told in this "
+            "Schedule a prompt: an agent works on it at the given times, and the result is reported in this "
             "conversation. A job of the same name is replaced."
         ),
         parameters={

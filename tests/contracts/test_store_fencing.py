@@ -257,7 +257,7 @@ READS = {
 CLAIMS = {"store.recover", "retention.expire", "workflows.recover"}
 # What belongs to an agent and a sender, to the owner, or to the daemon, and not to a conversation or a run.
 BESIDE = {
-    *("store.set_visit",),
+    *("store.set_visit", "store.add_spend"),
     *("store.add_token", "store.touch_token", "store.revoke_token", "rules.delete"),
     *("outputs.expire", "traces.acknowledge", "reserve_event_numbers"),
     # A job belongs to its owner; a run of it is queued by `fire` alone.

@@ -353,6 +353,29 @@ async def test_spending_is_added_up_by_conversation_and_model(store: Store) -> N
     assert await store.list_spend(agent="nobody") == []
 
 
+@stored
+async def test_calls_outside_runs_are_counted_for_an_agent_and_a_sender_until_these_are_deleted(store: Store) -> None:
+    used = Usage(prompt=7, completion=2, cache_hit=1)
+    await store.begin(request("r1"), now=1.0)
+    await store.end(KEY, "r1", RunEnd(outcome=Outcome.COMPLETED, model="big", usage=used, cost=0.5), (), now=2.0)
+    for key, model in ((KEY, "big"), (KEY, "words"), (KEY, "words"), (OTHER, "big")):
+        await store.add_spend(key, model, used, 0.25)
+
+    rows = await store.list_spend()
+
+    assert [(each.sender, each.model, each.runs, each.usage.prompt, each.cost) for each in rows] == [
+        ("tg:1", "big", 0, 7, 0.25),
+        ("user", "big", 1, 14, 0.75),
+        ("user", "words", 0, 14, 0.5),
+    ]
+    # A conversation of a teammate that is unknown counts for nobody.
+    await store.add_spend(ConversationKey("ada", "run:none"), "big", used, 1.0)
+    assert await store.list_spend() == rows
+    assert await store.list_teammate_spend() == []
+    await store.delete(KEY)
+    assert await store.list_spend() == rows[:1]
+
+
 # ---- tokens -------------------------------------------------------------------------------------
 
 

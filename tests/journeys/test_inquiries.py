@@ -50,10 +50,14 @@ async def test_what_is_not_known_is_asked_once_and_the_answer_is_kept(
 ) -> None:
     mine = ("--as", sender)
     async with daemon.client() as talk:
-        provider.program(say("Hello.", "one"), say("Yes.", "two"), find(**FINDINGS))
+        used = {"prompt": 5_000, "completion": 90}
+        provider.program(say("Hello.", "one"), say("Yes.", "two"), find(**FINDINGS) | {"usage": used})
         await talk.say("ada", "one", sender)
         await talk.say("ada", "two", sender)
         await eventually(lambda: len(pending(daemon, sender)) == 2)
+        # What the analysis took is counted for the conversation it was about.
+        (spent,) = await talk.usage(agent="ada", sender=sender)
+        assert (spent.runs, spent.prompt > 5_000, spent.completion > 90) == (2, True, True)
         assert [each["topic"] for each in pending(daemon, sender)] == ["time zone", "editor"]
         assert [each["key"] for each in daemon.cli_json("knowledge", *mine)["data"]] == ["tea"]
         assert not any(ASKED in each for each in prompts(provider, "two"))

@@ -57,10 +57,14 @@ def test_an_answer_names_the_passages_it_is_from(
     file.write_text("Ask for leave two weeks before it begins.\n")
     mine = ("--as", sender)
     daemon.cli("rag", "index", str(file), *mine)
-    provider.program({"text": "Two weeks before leave begins [1]."}, {"text": "Whenever you like."})
+    used = {"prompt": 400, "completion": 12}
+    provider.program({"text": "Two weeks before leave begins [1].", "usage": used}, {"text": "Whenever you like."})
     told = daemon.cli("rag", "answer", "When do I ask for leave?", *mine).stdout
     assert "Two weeks before leave begins [1]." in told
     assert f"[1] {file}:1" in told
+    # It belongs to no run, and is counted all the same.
+    (spent,) = daemon.cli_json("usage", *mine)["data"]
+    assert (spent["agent"], spent["runs"], spent["prompt"], spent["completion"]) == ("moot", 0, 400, 12)
     data = daemon.cli_json("rag", "answer", "When do I ask for leave?", *mine)["data"]
     assert (data["grounded"], data["message"]) == (False, "The answer cites no passage; do not rely on it.")
     none = daemon.cli_json("rag", "answer", "Zyx qwv?", *mine)["data"]

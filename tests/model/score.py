@@ -1,7 +1,8 @@
 """Measures how often the embedded model does a task, and keeps the transcripts: `./dev test-model --score`.
 
 Ten tasks of each kind in `tasks`, each in its own folder and conversation. A person beside the run allows the calls
-that write the expected files, and denies every other. Files, who called, and the reply are checked.
+that write the expected files, and denies every other. Files, who called, and the reply are checked. The questions of
+`documents` are asked with the documents indexed.
 """
 
 import argparse
@@ -19,7 +20,21 @@ from moot.daemon.paths import Paths
 from moot.models.pull import is_pulled, model_file
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import Home, LiveDaemon, running
-from tests.model.tasks import AGENTS, OPERATOR, TARGETS, TASKS, TEAMMATES, TITLES, Done, Task, find_fault
+from tests.model.documents import measure_documents
+from tests.model.tasks import (
+    ABSENT,
+    AGENTS,
+    COUNTS,
+    DOCUMENTS,
+    OPERATOR,
+    TARGETS,
+    TASKS,
+    TEAMMATES,
+    TITLES,
+    Done,
+    Task,
+    find_fault,
+)
 from tests.talking import Talking
 
 CONFIG = """
@@ -128,7 +143,9 @@ def render_table(measured: list[dict[str, Any]]) -> str:
             calls = [each["first_call"] for each in own if each["first_call"]]
             first = f"{_median(calls):.0f}" if calls else "-"
             seconds, tokens = _median([each["seconds"] for each in own]), _median([each["prompt"] for each in own])
-            lines.append(f"| {title} | {done} | {TARGETS[kind]} of 10 | {seconds:.0f} | {first} | {tokens:.0f} |")
+            lines.append(
+                f"| {title} | {done} | {TARGETS[kind]} of {COUNTS[kind]} | {seconds:.0f} | {first} | {tokens:.0f} |"
+            )
     return "\n".join(lines)
 
 
@@ -155,6 +172,10 @@ def main() -> None:
         if chosen:
             with running(make_home(folder / ("home-team" if team else "home"), team=team)) as daemon:
                 measured += asyncio.run(measure(daemon, chosen, folder))
+    asked = [kind for kind in kinds if kind in (DOCUMENTS, ABSENT)]
+    if asked:
+        with running(make_home(folder / "home-documents", team=False)) as daemon:
+            measured += asyncio.run(measure_documents(daemon, folder, asked, options.tasks))
     (folder / "score.json").write_text(json.dumps(measured, indent=1))
     print(f"\n{render_table(measured)}\n\nTranscripts: {folder}")
 

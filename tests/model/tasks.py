@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 READ, EDIT, OPERATOR, TEAMMATES, GUEST = "read", "edit", "operator", "teammates", "guest"
+# Questions about documents, in documents.py: those with an answer, and those without.
+DOCUMENTS, ABSENT = "documents", "absent"
 
 TITLES = {
     READ: "reads a file and answers from it",
@@ -12,8 +14,12 @@ TITLES = {
     OPERATOR: "an operator writes a file",
     TEAMMATES: "two teammates write a file each",
     GUEST: "a guest stays in character",
+    DOCUMENTS: "answers from the passage it cites",
+    ABSENT: "says that the documents have no answer",
 }
-TARGETS = {READ: 10, EDIT: 7, OPERATOR: 8, TEAMMATES: 5, GUEST: 8}
+TARGETS = {READ: 10, EDIT: 7, OPERATOR: 8, TEAMMATES: 5, GUEST: 8, DOCUMENTS: 8, ABSENT: 4}
+# How many tasks there are of each kind.
+COUNTS = dict.fromkeys(TARGETS, 10) | {ABSENT: 5}
 
 
 @dataclass(frozen=True)

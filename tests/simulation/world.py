@@ -21,6 +21,7 @@ from moot.domain.ports.storage import Storage
 from moot.domain.ports.tool import RunContext, Tool
 from moot.domain.prompt import Safety, ToolSpec
 from moot.engine.bus import Bus
+from moot.engine.completion import CountedCompletion
 from moot.engine.notes import NoteTaker, Reflections
 from moot.engine.supervisor import Supervisor
 from moot.engine.tool_registry import ToolRegistry
@@ -155,6 +156,7 @@ class Daemon:
             agents=_AGENTS.get,
             models=lambda _name: self.model,
             config=lambda: config.current.tools.memory,
+            complete=CountedCompletion(storage.store),
             supervisor=self.supervisor,
         )
 

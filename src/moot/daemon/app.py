@@ -38,6 +38,7 @@ from moot.domain.errors import StoreError
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
 from moot.engine.bus import Bus
+from moot.engine.completion import CountedCompletion
 from moot.engine.notes import NoteTaker, Reflections
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
@@ -165,6 +166,7 @@ class Daemon:
             agents=self.registry.get,
             models=self.models.get,
             config=lambda: config.current.tools.memory,
+            complete=CountedCompletion(self.storage.store),
             supervisor=self.supervisor,
         )
 

@@ -1,11 +1,17 @@
-"""Completes one prompt outside a turn, for summaries and notes."""
+"""Completes one prompt outside a turn: for summaries, notes, analyses, and answers from documents."""
 
+from collections.abc import Callable
 from contextlib import aclosing
 
+from moot.domain.conversation import ConversationKey
 from moot.domain.ports.model import Finished, Model, TextDelta
+from moot.domain.ports.store import Store
 from moot.domain.prompt import Prompt
 from moot.domain.text import TagStripper, clean
 from moot.domain.usage import Usage
+
+# Told the tokens and the cost in US dollars of a call.
+CountSpend = Callable[[Usage, float], object]
 
 
 async def complete(model: Model, prompt: Prompt) -> tuple[str, Usage]:
@@ -20,3 +26,22 @@ async def complete(model: Model, prompt: Prompt) -> tuple[str, Usage]:
                 usage = event.usage
     pieces.append(stripper.finish())
     return "".join(pieces).strip(), usage
+
+
+class CountedCompletion:
+    """Completes prompts that belong to no run, and counts their usage for an agent and a sender."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def __call__(
+        self, key: ConversationKey, model: Model, prompt: Prompt, *, count: CountSpend | None = None
+    ) -> str:
+        """Return the text. `count` is told the usage and the cost too."""
+        text, usage = await complete(model, prompt)
+        cost = model.cost(usage)
+        if count is not None:
+            count(usage, cost)
+        if usage.total:
+            await self._store.add_spend(key, model.model, usage, cost)
+        return text

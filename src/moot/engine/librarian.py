@@ -37,7 +37,7 @@ from moot.domain.run import Outcome
 from moot.domain.senders import RUN_SENDERS
 from moot.domain.text import defuse
 from moot.domain.uuid_text import write_uuid
-from moot.engine.completion import complete
+from moot.engine.completion import CountedCompletion
 from moot.engine.notes import render_entries
 from moot.engine.supervisor import Supervisor
 
@@ -70,6 +70,7 @@ class LibrarianDependencies(Struct, frozen=True, kw_only=True):
     config: Callable[[], LibrarianConfig]
     # Removes every known secret from a text.
     redact: Callable[[str], str]
+    complete: CountedCompletion
     supervisor: Supervisor
     clock: Clock
     rng: Random
@@ -138,7 +139,7 @@ class Librarian:
         prompt = Prompt(
             system=(ANALYSIS,), transcript=Transcript([user(f"{said}\n\nOpen questions:\n{asked}")]), max_tokens=_TOKENS
         )
-        return (await complete(model, prompt))[0]
+        return await self._d.complete(analysis.key, model, prompt)
 
     async def _save(self, analysis: _Analysis, key: str, category: KnowledgeCategory, content: str) -> None:
         try:

@@ -20,7 +20,7 @@ from moot.domain.prompt import Prompt, Transcript
 from moot.domain.run import Outcome
 from moot.domain.text import clean, defuse
 from moot.domain.transcript_text import as_text
-from moot.engine.completion import complete
+from moot.engine.completion import CountedCompletion
 from moot.engine.supervisor import Supervisor
 
 # A marker in the instructions, so that a scripted model can tell a note from a turn.
@@ -141,8 +141,10 @@ class NoteTaker:
         agents: Callable[[str], Agent | None],
         models: Callable[[str], Model],
         config: Callable[[], MemoryConfig],
+        complete: CountedCompletion,
         supervisor: Supervisor,
     ) -> None:
+        self._complete = complete
         self._reflections = reflections
         self._agents = agents
         self._models = models
@@ -167,7 +169,7 @@ class NoteTaker:
             agent = self._agents(key.agent)
             model = self._models(agent.model if agent is not None else "")
             prompt = Prompt(system=(instructions,), transcript=Transcript([user(text)]), max_tokens=_NOTE_TOKENS)
-            return (await complete(model, prompt))[0]
+            return await self._complete(key, model, prompt)
 
         return complete_text
 

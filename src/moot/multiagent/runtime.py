@@ -26,6 +26,7 @@ from moot.domain.senders import find_workflow_id
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
+from moot.engine.completion import CountedCompletion
 from moot.engine.dependencies import RunsDependencies
 from moot.engine.gate import Gate
 from moot.engine.history import Histories
@@ -44,7 +45,7 @@ from moot.engine.warm_up import WarmUp, WarmUpDependencies
 from moot.failpoint import reach
 from moot.hooks.sealed_arguments import SealedArguments
 from moot.multiagent.hook_chain import HookChain, HookDependencies
-from moot.multiagent.peers.link import DaemonLink
+from moot.multiagent.peers.daemons.link import DaemonLink
 from moot.multiagent.peers.peers import PeerDependencies, Peers
 from moot.multiagent.roles.role_briefs import RoleBriefs
 from moot.multiagent.roles.worker_facts import WorkerFacts
@@ -270,6 +271,7 @@ class Runtime:
                 models=d.models,
                 config=lambda: d.config.current.librarian,
                 redact=d.redactor,
+                complete=CountedCompletion(d.storage.store),
                 supervisor=d.supervisor,
                 clock=d.clock,
                 rng=d.rng,

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 from moot.domain.agent import Agent
+from moot.domain.conversation import ConversationKey
 from moot.domain.message import user
 from moot.domain.ports.model import Model
 from moot.domain.prompt import Prompt, Transcript
-from moot.engine.completion import complete
+from moot.engine.completion import CountedCompletion, CountSpend
 
 _ANSWER_TOKENS = 600
 
@@ -14,12 +15,20 @@ _ANSWER_TOKENS = 600
 class AnswerModel:
     """`agents` finds an agent by its name, `models` a model by the name that an agent gives."""
 
-    def __init__(self, agents: Callable[[str], Agent | None], models: Callable[[str], Model]) -> None:
+    def __init__(
+        self,
+        agents: Callable[[str], Agent | None],
+        models: Callable[[str], Model],
+        complete: CountedCompletion,
+    ) -> None:
         self._agents = agents
         self._models = models
+        self._complete = complete
 
-    async def __call__(self, agent: str, instructions: str, text: str) -> str:
-        known = self._agents(agent)
+    async def __call__(
+        self, owner: ConversationKey, instructions: str, text: str, count: CountSpend | None = None
+    ) -> str:
+        known = self._agents(owner.agent)
         model = self._models(known.model if known is not None else "")
         prompt = Prompt(system=(instructions,), transcript=Transcript([user(text)]), max_tokens=_ANSWER_TOKENS)
-        return (await complete(model, prompt))[0]
+        return await self._complete(owner, model, prompt, count=count)

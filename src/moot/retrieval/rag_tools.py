@@ -138,7 +138,10 @@ class RagAnswer:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         answer = await self._answers.answer(
-            find_owner(context), str(arguments["question"]), source=str(arguments.get("source") or "")
+            find_owner(context),
+            str(arguments["question"]),
+            source=str(arguments.get("source") or ""),
+            count=context.count_spend,
         )
         return ToolResult(content=_to_json(answer_data(answer, context.cwd)), taint=answer.taint)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from moot.engine.completion import CountedCompletion
 from moot.multiagent.runtime import Runtime
 from moot.retrieval.answer_model import AnswerModel
 from moot.retrieval.answers import Answers
@@ -52,7 +53,9 @@ class Retrieval:
                 clock=d.clock,
             )
         )
-        self.answers = Answers(self.documents, AnswerModel(d.registry.get, d.models))
+        self.answers = Answers(
+            self.documents, AnswerModel(d.registry.get, d.models, CountedCompletion(d.storage.store))
+        )
         d.tools.register(*build_rag_tools(self.documents, self.answers, lambda: bool(choose().name)))
 
     def start(self) -> None:

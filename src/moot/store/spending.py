@@ -5,7 +5,7 @@ import apsw
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import Limits
 from moot.domain.senders import CHILD_SENDER
-from moot.domain.usage import RunUsage, UsageRow
+from moot.domain.usage import RunUsage, Usage, UsageRow
 from moot.store import dialect, rows
 
 # Recorded usage never decreases: smaller values in the end of a run are ignored.
@@ -54,14 +54,47 @@ def budget(db: apsw.Connection, root_id: str) -> tuple[Limits, RunUsage]:
     return limits, RunUsage(usage=rows.usage(tuple(usage)), cost=cost, steps=steps, seconds=seconds)
 
 
+# Adds a row to the one with its key.
+_ADD_UP = (
+    " ON CONFLICT DO UPDATE SET prompt = prompt + excluded.prompt, completion = completion + excluded.completion,"
+    " cache_hit = cache_hit + excluded.cache_hit, cache_miss = cache_miss + excluded.cache_miss,"
+    " reasoning = reasoning + excluded.reasoning, cost = cost + excluded.cost"
+)
+
+
+def add(db: apsw.Connection, key: ConversationKey, model: str, usage: Usage, cost: float) -> None:
+    """Count a model call outside runs; one in the conversation of a teammate counts for its root conversation."""
+    used = (usage.prompt, usage.completion, usage.cache_hit, usage.cache_miss, usage.reasoning, cost)
+    if not key.sender.startswith(CHILD_SENDER):
+        db.execute(
+            f"INSERT INTO other_spend (agent, sender, model, {rows.USAGE_COLUMNS}, cost)"
+            f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?){_ADD_UP}",
+            (*key, model, *used),
+        )
+        return
+    root = db.execute(
+        "SELECT root_agent, root_sender FROM runs JOIN conversations ON conversations.id = runs.conversation"
+        " WHERE agent = ? AND sender = ? AND root_sender <> '' LIMIT 1",
+        key,
+    ).fetchone()
+    if root is not None:
+        db.execute(
+            f"INSERT INTO past_spend (root_agent, root_sender, agent, model, runs, {rows.USAGE_COLUMNS}, cost)"
+            f" VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?){_ADD_UP}",
+            (*root, key.agent, model, *used),
+        )
+
+
 def spend(db: apsw.Connection, agent: str, sender: str) -> list[UsageRow]:
-    """Return the usage of ended runs and archives by conversation and model; teammates under their own."""
+    """Return the usage of ended runs, archives and calls outside runs; teammates under their own conversation."""
     found = db.execute(
         "SELECT agent, sender, model, sum(runs), sum(prompt), sum(completion), sum(cache_hit), sum(cache_miss),"
         " sum(reasoning), sum(cost) FROM ("
+        f"SELECT agent, sender, model, runs, {rows.USAGE_COLUMNS}, cost FROM ("
         f"SELECT conversation, model, 1 AS runs, {rows.USAGE_COLUMNS}, cost FROM runs WHERE status = 'ended'"
         f" UNION ALL SELECT conversation, model, 0, {rows.USAGE_COLUMNS}, cost FROM archives WHERE model <> ''"
         ") AS spent JOIN conversations ON conversations.id = spent.conversation"
+        f" UNION ALL SELECT agent, sender, model, 0, {rows.USAGE_COLUMNS}, cost FROM other_spend) AS counted"
         " WHERE (?1 = '' OR agent = ?1) AND (?2 = '' OR sender = ?2) AND substr(sender, 1, length(?3)) <> ?3"
         " GROUP BY agent, sender, model ORDER BY agent, sender, model",
         (agent, sender, CHILD_SENDER),

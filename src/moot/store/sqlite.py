@@ -26,7 +26,7 @@ from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.domain.senders import SenderSet
 from moot.domain.token import Token
-from moot.domain.usage import RunUsage, UsageRow
+from moot.domain.usage import RunUsage, Usage, UsageRow
 from moot.failpoint import reach
 from moot.store import archives, conversations, deletion, found_runs, importing, migrate, nodes, runs, spending, tokens
 from moot.store import recall as recall_
@@ -289,6 +289,9 @@ class SqliteStore:
         await self._discard(await self._read(importing.list_unfinished))
         taken = set(await self._write(lambda db: nodes.take_over(db, self.node), "take over"))
         return await self._read(lambda db: found_runs.list_left(db, taken)) if taken else []
+
+    async def add_spend(self, key: ConversationKey, model: str, usage: Usage, cost: float) -> None:
+        await self._write(lambda db: spending.add(db, key, model, usage, cost), "usage")
 
     async def list_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         return await self._read(lambda db: spending.spend(db, agent, sender))

@@ -235,7 +235,7 @@ async def test_an_error_with_words_of_a_server_is_tainted(
 async def test_a_title_or_heading_cannot_begin_another_passage() -> None:
     shown: list[str] = []
 
-    async def complete(_agent: str, _instructions: str, text: str) -> str:
+    async def complete(_owner: object, _instructions: str, text: str, _count: object) -> str:
         shown.append(text)
         return ""
 

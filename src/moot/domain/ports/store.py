@@ -24,7 +24,7 @@ from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.domain.senders import SenderSet
 from moot.domain.token import Token
-from moot.domain.usage import RunUsage, UsageRow
+from moot.domain.usage import RunUsage, Usage, UsageRow
 
 
 class StartedRun(Struct, frozen=True, kw_only=True):
@@ -327,7 +327,14 @@ class Store(Protocol):
         """
         ...
 
-    async def list_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]: ...
+    async def add_spend(self, key: ConversationKey, model: str, usage: Usage, cost: float) -> None:
+        """Count a model call outside runs for an agent and a sender; that of a teammate for whom it worked for."""
+        ...
+
+    async def list_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
+        """Return the usage of ended runs, archives and calls outside runs by agent, sender and model."""
+        ...
+
     async def list_teammate_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         """Return the usage of spawned runs, including deleted ones, by the conversation they worked for."""
         ...

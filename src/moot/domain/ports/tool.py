@@ -12,6 +12,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.events import EventBody
 from moot.domain.prompt import ToolSpec
 from moot.domain.safety import Reach
+from moot.domain.usage import Usage
 
 
 class RunContext(Struct, frozen=True, kw_only=True):
@@ -50,6 +51,8 @@ class RunContext(Struct, frozen=True, kw_only=True):
     loadable: tuple[ToolSpec, ...] = ()
     # What the call was approved to act on; the tool refuses anything else. None if nothing was reviewed.
     agreed: Binding | None = None
+    # Counts what a tool had a model do against the limits of the run: tokens, and the cost in US dollars.
+    count_spend: Callable[[Usage, float], object] = lambda _usage, _cost: None
     # Whether the owner has seen and approved exactly this call.
     granted: bool = False
 

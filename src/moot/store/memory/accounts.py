@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
+from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.run import Limits, RunKind, RunStatus
 from moot.domain.senders import CHILD_SENDER
@@ -34,9 +35,24 @@ def budget(db: Database, root_id: str) -> tuple[Limits, RunUsage]:
     return root.request.limits if root else Limits(), total
 
 
+def add_spend(db: Database, key: ConversationKey, model: str, usage: Usage, cost: float) -> None:
+    """Count a model call outside runs; one in the conversation of a teammate counts for its root conversation."""
+    new = UsageRow(agent=key.agent, sender=key.sender, model=model, runs=0, usage=Usage(), cost=0.0)
+    if not key.sender.startswith(CHILD_SENDER):
+        known = db.other_spend.get((key, model)) or new
+        db.other_spend.put((key, model), replace(known, usage=known.usage + usage, cost=known.cost + cost))
+        return
+    runs = [row for row in db.runs if db.conversations[row.conversation].key == key and row.request.root]
+    for row in runs[:1]:
+        assert row.request.root is not None
+        place = (row.request.root.agent, row.request.root.sender, key.agent, model)
+        past = db.past_spend.get(place) or replace(new, sender=place[1], root=place[0])
+        db.past_spend.put(place, replace(past, usage=past.usage + usage, cost=past.cost + cost))
+
+
 def list_spend(db: Database, agent: str, sender: str) -> list[UsageRow]:
-    """Return the usage of ended runs and archives by conversation and model. Teammates count where their runs are."""
-    found: list[UsageRow] = []
+    """Return the usage of ended runs, archives and calls outside runs; teammates count where their runs are."""
+    found: list[UsageRow] = list(db.other_spend)
     for row in db.runs:
         if row.end is not None:
             key = db.conversations[row.conversation].key

@@ -211,7 +211,10 @@ class Database:
         )
         self.deliveries: Table[str, DeliveryRow] = Table(journal, run=lambda row: row.run_id)
         self.mail: Table[str, MailRow] = Table(
-            journal, conversation=lambda row: row.conversation, thread=lambda row: row.mail.thread
+            journal,
+            conversation=lambda row: row.conversation,
+            thread=lambda row: row.mail.thread,
+            from_goal=lambda row: row.mail.from_goal or None,
         )
         self.outbox: Table[str, OutboxRow] = Table(journal, conversation=lambda row: row.conversation)
         self.sent_bridges: Table[str, Mail] = Table(
@@ -222,6 +225,7 @@ class Database:
         self.muted_agents: Table[str, float] = Table(journal)
         self.past_runs: Table[str, PastRunRow] = Table(journal, parent=lambda row: row.run.parent_id)
         self.past_spend: Table[tuple[str, str, str, str], UsageRow] = Table(journal)
+        self.other_spend: Table[tuple[ConversationKey, str], UsageRow] = Table(journal)
         self.asks: Table[str, AskRow] = Table(
             journal, run=lambda row: row.ask.run_id, conversation=lambda row: row.conversation
         )

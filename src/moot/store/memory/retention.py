@@ -14,7 +14,7 @@ from moot.domain.senders import CHILD_SENDER
 from moot.domain.step_record import Part
 from moot.domain.trace import is_failure
 from moot.domain.usage import Usage, UsageRow
-from moot.store.memory import documents, found_runs, nodes, notices, workflows
+from moot.store.memory import documents, found_runs, lost_mail, nodes, notices, workflows
 from moot.store.memory.cron_jobs import remove_job
 from moot.store.memory.database import Database, PastRunRow, RunRow
 from moot.store.memory.mail import list_unread
@@ -76,6 +76,8 @@ def delete(db: Database, key: ConversationKey) -> DeletionCounts:
         _remove(db, one)
     for past in [past for past in db.past_spend.pairs() if past[0][:2] == key]:
         db.past_spend.remove(past[0])
+    for other in [other for other in db.other_spend.pairs() if other[0][0] == key]:
+        db.other_spend.remove(other[0])
     sweep_parts(db)
     return counts
 
@@ -113,6 +115,7 @@ def _remove_of_pair(db: Database, key: ConversationKey) -> None:
 
 
 def _remove_mail(db: Database, conversation: int) -> None:
+    lost_mail.forget_of_conversation(db, conversation)
     notices.add(
         db, list_unread(db, db.conversations[conversation]), NoticeState.EVICTED, "its conversation was deleted"
     )

@@ -25,7 +25,7 @@ from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
 from moot.domain.senders import SenderSet
 from moot.domain.token import Token
-from moot.domain.usage import RunUsage, UsageRow
+from moot.domain.usage import RunUsage, Usage, UsageRow
 from moot.store.memory import accounts, conversations, found_runs, nodes, retention, runs, search
 from moot.store.memory.database import Database
 from moot.store.memory.transactions import Latency, Transactions, no_latency
@@ -216,6 +216,9 @@ class MemoryStore:
     async def recover(self) -> list[LeftRun]:
         taken = set(await self._write(nodes.take_over))
         return await self._read(lambda db: runs.list_left(db, taken)) if taken else []
+
+    async def add_spend(self, key: ConversationKey, model: str, usage: Usage, cost: float) -> None:
+        await self._write(lambda db: accounts.add_spend(db, key, model, usage, cost))
 
     async def list_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         return await self._read(lambda db: accounts.list_spend(db, agent, sender))

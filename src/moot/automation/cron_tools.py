@@ -11,7 +11,7 @@ import msgspec
 from moot.automation.cron_jobs import CONVERSATION, NOWHERE, CronJobs, JobDraft
 from moot.automation.firing_status import describe_firing
 from moot.automation.owners import AgentChooser, find_owner
-from moot.domain.cron_job import MOST_FIRINGS, ConversationMode, CronJob, FiringRecord, MissedRule
+from moot.domain.cron_job import MOST_FIRINGS, CronJob, FiringRecord, JobIsolation, MissedRule
 from moot.domain.errors import BadRequest
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
@@ -69,7 +69,7 @@ class CronAdd:
                 },
                 "session_mode": {
                     "type": "string",
-                    "enum": list(ConversationMode),
+                    "enum": list(JobIsolation),
                     "description": "isolated: each run has a new conversation (default). main: all runs share one.",
                 },
                 "deliver_to": {

@@ -14,7 +14,7 @@ from moot.daemon.vault.master_key import load_key
 from moot.domain.errors import MootError
 from moot.domain.inbox_message import MailHeaders, list_signed_bytes, write_headers
 from moot.domain.mail import make_mail_id
-from moot.multiagent.peers.signatures import Identity
+from moot.multiagent.peers.daemons.signatures import Identity
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from moot.domain.lost_mail import TOLD_RECEIVER, TOLD_SENDER
 from moot.engine.mailboxes import Mailboxes
-from moot.multiagent.peers.confirmations import Confirmations
-from moot.multiagent.peers.receiver import Receiver
-from moot.multiagent.peers.relay import Relay
+from moot.multiagent.peers.transport.confirmations import Confirmations
+from moot.multiagent.peers.transport.receiver import Receiver
+from moot.multiagent.peers.transport.relay import Relay
 from moot.multiagent.peers.wakes import Wakes
 from moot.store.memory import mail, runs
 from moot.store.memory.outbox import MemoryOutbox

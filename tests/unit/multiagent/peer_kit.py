@@ -18,10 +18,10 @@ from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.run_stream import RunStream
 from moot.engine.supervisor import Supervisor
+from moot.multiagent.peers.daemons.link import DaemonLink
+from moot.multiagent.peers.daemons.signatures import Identity
 from moot.multiagent.peers.letter import DeliveryReport, Letter
-from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.peers import PeerDependencies, Peers
-from moot.multiagent.peers.signatures import Identity
 from moot.store.memory.database import Database
 from moot.store.memory.storage import build_memory_storage
 from moot.store.memory.store import MemoryStore

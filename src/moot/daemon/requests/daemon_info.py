@@ -33,7 +33,7 @@ from moot.engine.gate import Gate
 from moot.engine.modes import Modes
 from moot.engine.probe import probe
 from moot.multiagent.abilities import adapt_agent, find_role_scope, list_approved_tools, list_missing_abilities
-from moot.multiagent.peers.other_daemons import OtherDaemons
+from moot.multiagent.peers.transport.other_daemons import OtherDaemons
 from moot.multiagent.team import Team
 from moot.wire import moot_pb2 as pb
 from moot.wire.usage import token_usage

@@ -1,6 +1,6 @@
 """Letter: a message to be sent, its checks, and the report of where it went.
 
-Used by tools.py, mail_sender.py and remote_sender.py.
+Used by peer_tools.py, mail_sender.py and remote_sender.py.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """MailSender: sends mail from an agent or a person to the goals of agents, and says which goals it reached.
 
-Used by tools.py (send_to_peer) and by the requests of `moot peers`. Stored mail is announced on the bus, to the
+Used by peer_tools.py (send_to_peer) and by the requests of `moot peers`. Stored mail is announced on the bus, to the
 mailboxes, and to wakes.py, which starts runs of idle agents.
 """
 
@@ -30,7 +30,7 @@ from moot.multiagent.peers.bridge import check_bridge, read_bridge
 from moot.multiagent.peers.directory import PeerDirectory, explain_refusal, find_principal, make_source
 from moot.multiagent.peers.letter import DeliveryReport, Letter, check_letter, join_reports, make_mail_of
 from moot.multiagent.peers.losses import Losses
-from moot.multiagent.peers.remote_sender import RemoteGoal, RemoteSender
+from moot.multiagent.peers.transport.remote_sender import RemoteGoal, RemoteSender
 from moot.multiagent.peers.wakes import Wakes
 
 EVERYONE = "*"

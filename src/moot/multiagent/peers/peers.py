@@ -17,15 +17,15 @@ from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
+from moot.multiagent.peers.daemons.link import DaemonLink
+from moot.multiagent.peers.daemons.remote_directory import RemoteDirectory
 from moot.multiagent.peers.directory import PeerDirectory
-from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.losses import Losses
 from moot.multiagent.peers.mail_sender import MailSender
-from moot.multiagent.peers.other_daemons import OtherDaemonDependencies, OtherDaemons
-from moot.multiagent.peers.plans import PlanApprovals
-from moot.multiagent.peers.remote_directory import RemoteDirectory
-from moot.multiagent.peers.replies import Replies
-from moot.multiagent.peers.tools import build_tools
+from moot.multiagent.peers.tools.peer_tools import build_tools
+from moot.multiagent.peers.tools.plans import PlanApprovals
+from moot.multiagent.peers.tools.replies import Replies
+from moot.multiagent.peers.transport.other_daemons import OtherDaemonDependencies, OtherDaemons
 from moot.multiagent.peers.wakes import Wakes
 
 

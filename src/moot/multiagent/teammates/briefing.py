@@ -146,7 +146,7 @@ def render_team(partition: Partition, *, rounds: int) -> str:
         "You lead a team. Work that needs a teammate's tools is done by that teammate: start it with agent_spawn, put "
         "the complete task into its instruction, give it no more tools than necessary, and get the result with "
         "agent_wait before you answer. Answer greetings, opinions and general knowledge yourself. Teammates do not see "
-        "this conversation. One turn may delegate {rounds} times. Do not give a task again to a teammate that failed "
+        f"this conversation. One turn may delegate {rounds} times. Do not give a task again to a teammate that failed "
         "or returned it: choose another, or answer with what you have.",
         "",
         "Your teammates:",

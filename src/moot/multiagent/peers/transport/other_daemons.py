@@ -18,17 +18,17 @@ from moot.domain.ports.storage import Storage
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.supervisor import Supervisor
-from moot.multiagent.peers.confirmations import Confirmations
+from moot.multiagent.peers.daemons.link import DaemonLink
+from moot.multiagent.peers.daemons.remote_directory import RemoteDirectory
+from moot.multiagent.peers.daemons.signatures import make_fingerprint
 from moot.multiagent.peers.directory import PeerDirectory
-from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.losses import Losses
-from moot.multiagent.peers.outbox_expiry import OutboxExpiry, OutboxExpiryDependencies
-from moot.multiagent.peers.presence import Presence, PresenceDependencies
-from moot.multiagent.peers.receiver import Receiver, ReceiverDependencies
-from moot.multiagent.peers.relay import Relay
-from moot.multiagent.peers.remote_directory import RemoteDirectory
-from moot.multiagent.peers.remote_sender import RemoteSender
-from moot.multiagent.peers.signatures import make_fingerprint
+from moot.multiagent.peers.transport.confirmations import Confirmations
+from moot.multiagent.peers.transport.outbox_expiry import OutboxExpiry, OutboxExpiryDependencies
+from moot.multiagent.peers.transport.presence import Presence, PresenceDependencies
+from moot.multiagent.peers.transport.receiver import Receiver, ReceiverDependencies
+from moot.multiagent.peers.transport.relay import Relay
+from moot.multiagent.peers.transport.remote_sender import RemoteSender
 from moot.multiagent.peers.wakes import Wakes
 
 logger = logging.getLogger(__name__)

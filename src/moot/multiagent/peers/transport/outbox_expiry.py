@@ -16,8 +16,8 @@ from moot.domain.ports.outbox import Outbox
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.multiagent.peers.bridge import find_refusal
+from moot.multiagent.peers.daemons.link import DaemonLink
 from moot.multiagent.peers.directory import make_source
-from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.losses import Losses
 from moot.multiagent.peers.wakes import Wakes
 

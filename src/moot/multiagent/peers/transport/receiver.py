@@ -25,14 +25,21 @@ from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
-from moot.multiagent.peers.arrivals import Message, Rejection, check_mail, check_returned, give_back, read_arrival
 from moot.multiagent.peers.bridge import find_arrival_flaw, find_refusal
+from moot.multiagent.peers.daemons.link import DaemonLink
+from moot.multiagent.peers.daemons.remote_directory import RemoteDirectory
 from moot.multiagent.peers.directory import find_principal, make_source
-from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.losses import Losses, make_loss_event
-from moot.multiagent.peers.presence import Presence
-from moot.multiagent.peers.relay import Relay
-from moot.multiagent.peers.remote_directory import RemoteDirectory
+from moot.multiagent.peers.transport.arrivals import (
+    Message,
+    Rejection,
+    check_mail,
+    check_returned,
+    give_back,
+    read_arrival,
+)
+from moot.multiagent.peers.transport.presence import Presence
+from moot.multiagent.peers.transport.relay import Relay
 from moot.multiagent.peers.wakes import Wakes
 
 logger = logging.getLogger(__name__)

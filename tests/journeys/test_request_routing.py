@@ -163,7 +163,7 @@ async def test_a_spawn_without_a_name_that_nobody_can_do_says_what_is_missing(ho
 
 # The table that is set to false, a request, and what the orchestrator is told.
 SWITCHES = [
-    ("graph", "define a new type Supplier with a tax number", "`enabled = true` in [graph] of config.toml"),
+    ("graph", "define a new type Supplier with a tax number", "`enabled = true` in [graph]"),
     ("cron", "Erinnere mich jeden Donnerstag um acht ans Altpapier", "Schedules are off (`enabled` in [cron]"),
 ]
 # The category of tools that each table turns off.

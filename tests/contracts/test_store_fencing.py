@@ -24,6 +24,7 @@ from moot.domain.ports.storage import Storage
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, Run, RunRequest, RunStatus, Spawn
 from moot.domain.schedule import Schedule, ScheduleKind
+from moot.domain.senders import SenderSet
 from moot.domain.step_record import StepRecord, make_part
 from moot.domain.trace import TraceKind, TraceNote
 from moot.domain.workflow import StepAttempt, WorkflowRun, WorkflowStatus
@@ -148,7 +149,7 @@ async def snapshot(storage: Storage) -> object:
         await storage.steps.list_numbers("run-1"),
         (await storage.traces.find("run-1")).notes,
         (await storage.traces.find("run-1")).attempts,
-        (await storage.cron.list_jobs(), await storage.cron.list_firings(limit=9)),
+        (await storage.cron.list_jobs(), await storage.cron.list_firings(SenderSet(is_everyone=True), limit=9)),
         (await storage.workflows.get("wf-1"), await storage.workflows.list_attempts("wf-1")),
         [await storage.mail.list_unread(each.key) for each in found],
     )

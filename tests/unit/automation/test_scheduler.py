@@ -113,7 +113,7 @@ class World:
             await self.storage.store.unqueue(run.id, RunEnd(outcome=Outcome.COMPLETED), now=self.clock.now())
 
     async def firings(self) -> list[tuple[float, str, SkipReason | None]]:
-        found = await self.storage.cron.list_firings(limit=100)
+        found = await self.storage.cron.list_firings(SenderSet(is_everyone=True), limit=100)
         return [(each.firing.due_at - START, each.firing.run_id, each.firing.skipped) for each in reversed(found)]
 
 

@@ -37,10 +37,10 @@ invalid:
 
 A run that did not end as `completed` has both: `error` says why, `data` contains the partial answer.
 
-Times in `--json`, in events and in the Python client are Unix time: seconds since 1970 in UTC as a number, under
+Times in `--json` and in the Python client are Unix time: seconds since 1970 in UTC as a number, under
 `at` or a name that ends in `_at`. A time that does not exist is `null` or left out; `jq '.data[].created_at | todate'`
 prints ISO 8601. Durations are named `seconds`, `…_seconds` or `…_ms`. What is printed for people has the local time.
-Only exported files and the log have ISO 8601 themselves.
+Events, exported files and the log have ISO 8601.
 
 ## Exit codes
 """

@@ -42,9 +42,9 @@ advice with the request and may overrule it; the trace of the run (`moot trace`)
 | request | required tools | how to enable them |
 |---|---|---|
 | pages in a browser (navigator) | tools named `browser_*` | a tool of your own, or an MCP server |
-| reminders, schedules, workflows (automator) | `cron_*`, `bg_*` or `workflow_*` | the same |
-| types, entities, facts (ontologist) | `ontology_*` | the same |
 | payments (vault) | `payment_*` | the same |
+| schedules, workflows (automator) | `cron_*`, `bg_*` or `workflow_*` | `[cron]` or `[workflow]`, on by default |
+| types, entities, facts (ontologist) | `ontology_*` | `[graph]`, on by default |
 | mail, messages, telephone, calendar, devices, pictures | no role has them | an MCP server, or an agent of your own |
 | a search of the web (librarian) | `web_search` | `provider` in [`[web]`](web.md#search) |
 

@@ -50,13 +50,18 @@ class Server:
 
     # ---- control --------------------------------------------------------------------------------
 
-    async def _list(self, request: web.Request) -> web.Response:
-        at_least = int(request.query.get("at_least", "0"))
+    async def wait_for_requests(self, at_least: int, seconds: float) -> bool:
+        """Whether so many requests came in time."""
         try:
-            async with asyncio.timeout(float(request.query.get("seconds", "10"))):
-                async with self._changed:
-                    await self._changed.wait_for(lambda: len(self.requests) >= at_least)
+            async with asyncio.timeout(seconds), self._changed:
+                await self._changed.wait_for(lambda: len(self.requests) >= at_least)
         except TimeoutError:
+            return False
+        return True
+
+    async def _list(self, request: web.Request) -> web.Response:
+        at_least, seconds = int(request.query.get("at_least", "0")), float(request.query.get("seconds", "10"))
+        if not await self.wait_for_requests(at_least, seconds):
             return web.json_response({"error": f"only {len(self.requests)} requests came"}, status=408)
         return web.json_response({"requests": self.requests, "active": self.active, "left": len(self.program)})
 
@@ -65,16 +70,22 @@ class Server:
         self.program.extend(answers if isinstance(answers, list) else [answers])
         return web.json_response({})
 
-    async def _release(self, request: web.Request) -> web.Response:
+    def release(self) -> None:
         self._released.set()
         self._released = asyncio.Event()
-        return web.json_response({})
 
-    async def _reset(self, request: web.Request) -> web.Response:
+    def reset(self) -> None:
         self.requests.clear()
         self.program.clear()
         self.facts.clear()
         self.vector_length, self.vector_statuses = 64, []
+
+    async def _release(self, request: web.Request) -> web.Response:
+        self.release()
+        return web.json_response({})
+
+    async def _reset(self, request: web.Request) -> web.Response:
+        self.reset()
         return web.json_response({})
 
     async def _learn(self, request: web.Request) -> web.Response:
@@ -271,8 +282,8 @@ def _last_said(body: dict[str, Any]) -> tuple[str, str | None]:
     return "", result
 
 
-async def start(*, port: int = 0, key: str = "") -> tuple[web.AppRunner, int]:
-    runner = web.AppRunner(Server(key=key).app(), access_log=None, handler_cancellation=True, shutdown_timeout=0.5)
+async def start(server: Server, *, port: int = 0) -> tuple[web.AppRunner, int]:
+    runner = web.AppRunner(server.app(), access_log=None, handler_cancellation=True, shutdown_timeout=0.5)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()
     return runner, int(runner.addresses[0][1])

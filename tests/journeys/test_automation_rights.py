@@ -98,9 +98,9 @@ async def test_an_agent_that_directs_nobody_has_no_other_agent_work_or_told(
     daemon: LiveDaemon, sender: str, source: str
 ) -> None:
     async with daemon.client() as talk:
-        assert "starter cannot have" in await use(talk, "starter", sender, "workflow_run", yaml_content=source)
+        assert "starter cannot start work of" in await use(talk, "starter", sender, "workflow_run", yaml_content=source)
         saved = await use(talk, "starter", sender, "workflow_save", name="demo", yaml_content=source)
-        assert "starter cannot have" in saved
+        assert "starter cannot start work of" in saved
         own = flow({"id": "a", "prompt": "hi", "agent": "starter"})
         assert (await run_flow(talk, "starter", sender, own))["status"] == "completed"
 
@@ -120,7 +120,7 @@ async def test_a_task_of_another_agent_does_not_leave_the_mode_of_the_conversati
         await talk.ask(wait_runs=pb.WaitRunsMsg(run_ids=[task], seconds=30))
         await set_mode(talk, "moot", sender, "work")
         refused = await use(talk, "moot", sender, "cron_add", tmp_path, **JOB, agent="ada", deliver_to=["none"])
-        assert "cannot be kept back" in refused
+        assert "must be reported" in refused
     assert not (tmp_path / "made.txt").exists()
 
 

@@ -72,8 +72,8 @@ async def test_descriptions_name_only_what_there_are_tools_for(home: Home, provi
 
 def test_hints_are_written_as_the_program_was_started(home: Home) -> None:
     shown = run_cli(home, "agents", "new", "two words", MOOT_DEV="./dev moot").stderr
-    assert "Use `./dev moot agent new NAME`, for example `./dev moot agent new code-critic`." in shown
+    assert "Use `./dev moot agents new NAME`, for example `./dev moot agents new code-critic`." in shown
     fix = json.loads(run_cli(home, "agents", "new", "two words", "--json", MOOT_DEV="./dev moot").stdout)["error"][
         "fix"
     ]
-    assert "./dev moot agent new NAME" in fix
+    assert "./dev moot agents new NAME" in fix

@@ -507,7 +507,7 @@ async def test_an_agent_whose_file_is_broken_is_unavailable_and_says_what_to_men
             # A token is told what to correct, not where the owner keeps it.
             assert "(a path of the owner):2: `status` must be one of" in error["message"]
             assert str(path) not in error["message"]
-            assert "`moot agent validate`" in error["message"]
+            assert "`moot agents validate`" in error["message"]
             # A file does not mend itself while a client tries again and again.
             assert headers["x-should-retry"] == "false"
         async with chat.client.get(f"{chat.url}/v1/models/rex", headers=chat.headers) as response:

@@ -14,7 +14,7 @@ from moot.daemon.vault.master_key import load_key
 from moot.domain.errors import MootError
 from moot.domain.inbox_message import MailHeaders, list_signed_bytes, write_headers
 from moot.domain.mail import make_mail_id
-from moot.multiagent.peers.signatures import Identity
+from moot.multiagent.peers.daemons.signatures import Identity
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
@@ -109,6 +109,11 @@ async def until_unread(talk: Talking, count: int = 1) -> None:
         return [goal.unread for goal in goals] == [count]
 
     await eventually(is_there)
+
+
+async def told_of(talk: Talking, agent_name: str, text: str) -> int:
+    """How often a history contains a text."""
+    return sum(each.count(text) for _, _, each in await talk.told(agent_name))
 
 
 async def read_all(talk: Talking, what: str = "the plan") -> int:
@@ -328,3 +333,26 @@ async def test_messages_for_no_goal_are_removed_from_the_stream_and_counted(
             assert second.cli("ask", "ada", "Are you there").returncode == 0
     finally:
         await stranger.close()
+
+
+async def test_an_agent_is_told_that_another_daemon_has_evicted_its_mail(desk: Home, laptop: Home) -> None:
+    with daemon_thread(desk) as here, daemon_thread(laptop) as there:
+        async with here.client() as talk, there.client() as other:
+            await other.say("bob", "hello")
+            await talk.say("ada", "hello")
+            await meet(talk)
+            await talk.say("ada", "Tell bob")
+            await until_unread(other)
+            for number in range(64):
+                await other.ask(send_mail=pb.SendMailMsg(agent="bob", content=f"message {number}"))
+
+            async def is_back() -> bool:
+                return bool((await talk.ask(list_dead_mail=pb.ListDeadMailMsg())).dead_mail.mail)
+
+            await eventually(is_back)
+            for _ in range(2):
+                await talk.say("ada", "what now?")
+                await other.say("bob", "what now?")
+            assert await told_of(talk, "ada", "- to bob@laptop (goal ") == 1
+            assert await told_of(talk, "ada", "&quot;the plan&quot;: too many unread messages") == 1
+            assert await told_of(other, "bob", "1 message for you was evicted unread (from ada@desk)") == 1

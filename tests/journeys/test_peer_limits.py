@@ -14,6 +14,7 @@ from tests.talking import Talking
 
 CONFIG = PROVIDER_CONFIG
 FULL = "m" * MAX_BODY_BYTES
+FROM_USER = '<peer-message from="@user"'
 
 
 async def mail(talk: Talking, to: str, body: str, **more: str) -> pb.MailReport:
@@ -53,9 +54,9 @@ async def test_full_mailboxes_are_read_in_parts_and_dead_mail_is_listed_in_parts
             provider.program({"text": "Read one."}, {"text": "Read another."})
             await talk.say("bob", "news?")
             first = said(provider.bodies()[-1])
-            assert (first.count("<peer-message"), "\n101m" in first) == (2, True)
+            assert (first.count(FROM_USER), "\n101m" in first) == (2, True)
             await talk.say("bob", "more?")
-            assert said(provider.bodies()[-1]).count("<peer-message") == 4
+            assert said(provider.bodies()[-1]).count(FROM_USER) == 4
             assert (await talk.ask(list_goals=pb.ListGoalsMsg(agent="bob"))).goals.goals[0].unread == INBOX_CAPACITY - 4
 
 

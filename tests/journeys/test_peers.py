@@ -373,11 +373,64 @@ async def test_mail_that_does_not_fit_is_kept_as_dead_and_can_be_sent_again(home
             assert daemon.cli("peers", "resend", dead[1]["mail_id"]).stdout == "Sent again to bob.\n"
             await talk.say("bob", "news?")
             read = next(text for role, _, text in await talk.told("bob") if role == "injected")
-            assert read.count("<peer-message") == 64
+            # With what it is told of the two that it misses.
+            assert read.count("<peer-message") == 65
+            assert read.count('<peer-message from="@moot"') == read.count("2 messages for you were evicted unread") == 1
             assert read.index("message 65") < read.index("message 0\n")
             missing = daemon.cli("peers", "resend", "mail-x")
             assert missing.returncode != 0
             assert "moot peers dead" in missing.stderr
+
+
+async def test_the_sender_and_the_receiver_are_told_once_of_mail_that_others_evicted(
+    home: Home, provider: Provider
+) -> None:
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program({"text": "Morning."}, send("bob", "the plan"), {"text": "Told."})
+            await talk.say("bob", "hello")
+            await talk.say("ada", "tell bob")
+            async with daemon.client() as other, aclosing(await other.connection.subscribe()) as events:
+                for number in range(64):
+                    await talk.ask(send_mail=pb.SendMailMsg(agent="bob", content=f"message {number}"))
+                # In both conversations.
+                evicted: list[pb.AgentEventMsg] = []
+                while len(evicted) < 2:
+                    event = await anext(events)
+                    evicted += [event] if event.kind == pb.MAIL_EVICTED else []
+            assert [event.agent for event in evicted] == ["bob", "ada"]
+    # It is told after a restart as well.
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program(*({"text": "I see."} for _ in range(4)))
+            for _ in range(2):
+                await talk.say("ada", "what now?")
+            told = said(provider.bodies()[-1])
+            assert told.count("1 message from you was not read.") == 1
+            assert re.search(r"- to bob \(goal [0-9a-f-]+\), sent \S+, &quot;the plan&quot;: it had too many", told)
+            for _ in range(2):
+                await talk.say("bob", "what now?")
+            missed = said(provider.bodies()[-1])
+            assert missed.count("1 message for you was evicted unread (from ada)") == 1
+            assert "`moot peers dead`" in missed
+            assert missed.count('<peer-message from="@user"') == 64
+            # Telling evicts nothing, and nothing is told of that.
+            assert len(daemon.cli_json("peers", "dead")["data"]) == 1
+
+
+async def test_a_sender_that_evicts_its_own_mail_is_told_by_the_result(home: Home, provider: Provider) -> None:
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program({"text": "Morning."}, send("bob", "the plan"), {"text": "Told."})
+            await talk.say("bob", "hello")
+            await talk.say("ada", "tell bob")
+            for number in range(63):
+                await talk.ask(send_mail=pb.SendMailMsg(agent="bob", content=f"message {number}"))
+            provider.program(send("bob", "another plan"), {"text": "Oh."}, {"text": "Yes."})
+            await talk.say("ada", "tell bob more")
+            assert "from `ada`, was evicted" in results(provider.bodies()[-1])[-1]
+            await talk.say("ada", "anything else?")
+            assert "was not read" not in said(provider.bodies()[-1])
 
 
 async def test_the_chat_and_the_list_of_runs_show_mail(home: Home) -> None:

@@ -122,7 +122,7 @@ async def test_a_job_is_listed_replaced_paused_resumed_and_removed(daemon: LiveD
     assert (await use(daemon, sender, "cron_list", by="bob"))["count"] == 0
     assert "there is no job" in await use(daemon, f"{sender}2", "cron_remove", id=added["id"])
     assert "there is no job 'bean'" in await use(daemon, sender, "cron_pause", id="bean")
-    assert "cannot have bob work" in await use(daemon, sender, "cron_add", **job, agent="bob")
+    assert "cannot start work of bob" in await use(daemon, sender, "cron_add", **job, agent="bob")
     assert (await use(daemon, sender, "cron_remove", id="beans"))["status"] == "removed"
     assert (await use(daemon, sender, "cron_list"))["count"] == 0
 

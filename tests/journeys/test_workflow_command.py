@@ -164,7 +164,7 @@ async def test_a_saved_workflow_runs_by_itself_and_its_report_comes_to_the_conve
     kept = daemon.cli_json("cron", "show", "tea", *mine)["data"]
     assert (kept["status"], kept["schedule"], "every 6h" in kept["workflow"]) == ("paused", "6h", False)
     removed = daemon.cli("workflow", "remove", "tea", "--yes", *mine)
-    assert "It still runs by itself" in removed.stdout
+    assert "It is still scheduled" in removed.stdout
     assert daemon.cli_json("workflow", *mine)["data"] == []
 
 

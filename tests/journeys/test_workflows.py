@@ -269,8 +269,8 @@ async def test_an_agent_has_no_other_work_and_sees_no_other_workflows(daemon: Li
             flow(step("a", "x", agent="bob")),
             flow(step("a", "x", agent="ada"), deliver_to=["bob"]),
         ):
-            assert "ada cannot have" in await ada("workflow_run", yaml_content=source)
-            assert "ada cannot have" in await ada("workflow_save", name="x", yaml_content=source)
+            assert "ada cannot start work of" in await ada("workflow_run", yaml_content=source)
+            assert "ada cannot start work of" in await ada("workflow_save", name="x", yaml_content=source)
         theirs = await start(talk, sender, flow(step("a", "hello")))
         await until(talk, sender, theirs, "completed")
         assert "there is no workflow run" in await ada("workflow_status", run_id=theirs)

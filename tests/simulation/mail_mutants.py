@@ -5,10 +5,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from moot.domain.lost_mail import TOLD_RECEIVER, TOLD_SENDER
 from moot.engine.mailboxes import Mailboxes
-from moot.multiagent.peers.confirmations import Confirmations
-from moot.multiagent.peers.receiver import Receiver
-from moot.multiagent.peers.relay import Relay
+from moot.multiagent.peers.transport.confirmations import Confirmations
+from moot.multiagent.peers.transport.receiver import Receiver
+from moot.multiagent.peers.transport.relay import Relay
 from moot.multiagent.peers.wakes import Wakes
 from moot.store.memory import mail, runs
 from moot.store.memory.outbox import MemoryOutbox
@@ -78,10 +79,22 @@ def _wake_twice() -> list[Patch]:
     return [(Mailboxes, "collect", collect_all), (Wakes, "_start", start), (runs, "_insert", insert_anyway)]
 
 
+def _tell_again() -> list[Patch]:
+    """That an agent was told of lost mail is not stored."""
+    deliver = runs._deliver
+
+    def deliver_mail(db: Any, item: str, *where: Any) -> None:
+        if not item.startswith((TOLD_SENDER, TOLD_RECEIVER)):
+            deliver(db, item, *where)
+
+    return [(runs, "_deliver", deliver_mail)]
+
+
 MAIL_MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "store mail twice": _store_twice,
     "acknowledge mail before the commit": _acknowledge_early,
     "forget mail on reconnect": _forget_on_reconnect,
     "publish mail at once": _publish_at_once,
     "wake twice": _wake_twice,
+    "tell of lost mail again": _tell_again,
 }

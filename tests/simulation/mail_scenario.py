@@ -1,6 +1,7 @@
 """One simulated history of mail between daemons: they send, crash and are cut off, the broker restarts and loses data.
 
-Checked at the end: what was acknowledged was shown exactly once, in the order of its sender, or came back.
+Checked at the end: what was acknowledged was shown exactly once, in the order of its sender, or came back; agents were
+told once of what came back to them or was evicted.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from random import Random
 from moot.broker.memory import MemoryBroker
 from moot.broker.memory_faults import Faults
 from moot.domain.errors import MootError
+from moot.domain.lost_mail import TOLD_RECEIVER, TOLD_SENDER
 from moot.store.memory import mail
 from tests.simulation.clock import VirtualClock
 from tests.simulation.event_loop import VirtualLoop
@@ -150,6 +152,9 @@ class MailScenario:
             self._broker.heal(node.name)
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.Event().wait(), _QUIET_SECONDS)
+        for node in self._nodes:
+            # So that every agent is told what became of its mail.
+            await node.take_turn()
 
     # ---- what must hold ---------------------------------------------------------------------------
 
@@ -164,6 +169,12 @@ class MailScenario:
         for node in self._nodes:
             for letter in node.list_waiting():
                 yield f"{letter!r} is left in the outbox of {node.name}"
+            if untold := node.list_untold():
+                yield f"{node.name} was not told of {untold}"
+            for kind in (TOLD_SENDER, TOLD_RECEIVER):
+                told, stored = node.count_told(kind)
+                if told != stored:
+                    yield f"{node.name} was told of {told} lost messages, and {stored} are stored as {kind}"
         for (sender, receiver), last in self._sent.items():
             beginning = f"{sender} {receiver} "
             shown = [int(text.split()[2]) for text in nodes[receiver].list_shown() if text.startswith(beginning)]

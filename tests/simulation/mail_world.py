@@ -9,10 +9,14 @@ from random import Random
 from typing import Any
 
 from moot.broker.memory import MemoryBroker
+from moot.domain.bridge import DAEMON
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import EventSource, RunEnded
-from moot.domain.mail import MAIL_AUTHOR, list_mail_in
+from moot.domain.lost_mail import TOLD_SENDER, describe_lost
+from moot.domain.mail import MAIL_AUTHOR, list_mail_in, render_mail
+from moot.domain.message import injected_message
 from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.store.memory.lost_mail import list_untold
 from tests.simulation.clock import VirtualClock
 from tests.unit.multiagent.peer_kit import Node, make_agent
 
@@ -57,6 +61,7 @@ class ReadingRuns:
         node = self._node
         try:
             await node.storage.store.begin(request, now=VirtualClock().now())
+            await self._tell_of_lost(request)
             await asyncio.sleep(node.rng.choice((0.0, 0.01, 0.5, 3.0)))
             await node.storage.store.end(request.key, request.id, DONE, [], now=VirtualClock().now())
         finally:
@@ -64,6 +69,14 @@ class ReadingRuns:
             run.end()
         source = EventSource(key=request.key, root=request.key, run_id=request.id)
         node.bus.publish(source, RunEnded(AGENT, DONE))
+
+    async def _tell_of_lost(self, request: RunRequest) -> None:
+        """Show what became of lost mail, as the loop does."""
+        node = self._node
+        if lost := await node.mailboxes.collect_lost(request.key, request.id):
+            message = injected_message(render_mail(describe_lost(lost)), author=MAIL_AUTHOR)
+            told = [each.told_id for each in lost]
+            await node.storage.store.append(request.key, request.id, [message], now=VirtualClock().now(), delivers=told)
 
 
 class MailNode(Node):
@@ -91,14 +104,33 @@ class MailNode(Node):
         self.is_running = False
         await super().kill()
 
+    async def take_turn(self) -> None:
+        """Have a turn of a person."""
+        run = await self.runs.submit(RunRequest(id="run-last", key=KEY, speaker=AGENT, content="news?"))
+        await run.wait_end()
+
     def list_shown(self) -> list[str]:
         """The bodies of all mail in the history, in its order."""
+        return [body for sender, body in self._list_mail() if sender != DAEMON]
+
+    def count_told(self, told: str) -> tuple[int, int]:
+        """How many lost messages the agent was told of, and of how many that is stored. `told` is one of both kinds."""
+        about = " from you " if told == TOLD_SENDER else " for you "
+        texts = [body for sender, body in self._list_mail() if sender == DAEMON and about in body]
+        stored = sum(key.startswith(told) for key, _ in self.database.deliveries.pairs())
+        return sum(int(text.split()[0]) for text in texts), stored
+
+    def list_untold(self) -> list[str]:
+        """The ids of what the agent should have been told of."""
+        return [lost.told_id for lost in list_untold(self.database, self.database.conversation(KEY))]
+
+    def _list_mail(self) -> list[tuple[str, str]]:
         conversation = self.database.conversation(KEY)
         if conversation is None:
             return []
         entries = self.database.entries(conversation.id, 1, conversation.last_seq)
         texts = [entry.message.content for entry in entries if entry.message.agent == MAIL_AUTHOR]
-        return [body for text in texts for _, body in list_mail_in(text)]
+        return [each for text in texts for each in list_mail_in(text)]
 
     def list_dead(self) -> list[str]:
         """The bodies of the mail that came back."""

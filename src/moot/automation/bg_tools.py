@@ -52,8 +52,8 @@ class BgSubmit:
         # What the task does is decided by the same mode.
         reads_only=True,
         description=(
-            "Let an agent work on a prompt in the background. Returns at once; the result is told in this conversation "
-            "when it is there."
+            "Let an agent work on a prompt in the background. Returns at once; the result is reported in this "
+            "conversation."
         ),
         parameters={
             "type": "object",

@@ -47,7 +47,7 @@ class CronAdd:
         deferred=True,
         repeatable=True,
         description=(
-            "Schedule a prompt: an agent works on it by itself at the given times, and the result is told in this "
+            "Schedule a prompt: an agent works on it at the given times, and the result is reported in this "
             "conversation. A job of the same name is replaced."
         ),
         parameters={
@@ -70,7 +70,7 @@ class CronAdd:
                 "session_mode": {
                     "type": "string",
                     "enum": list(ConversationMode),
-                    "description": "isolated: each run begins anew (default). main: it remembers earlier runs.",
+                    "description": "isolated: each run has a new conversation (default). main: all runs share one.",
                 },
                 "deliver_to": {
                     "type": "array",
@@ -199,7 +199,7 @@ class CronResume(_ChangeJob):
         group=GROUP,
         deferred=True,
         repeatable=True,
-        description="Resume a paused job. What was due meanwhile is not made up for.",
+        description="Resume a paused job. Runs that were due while it was paused are skipped.",
         parameters={"type": "object", "properties": {"id": _ID}, "required": ["id"]},
     )
 

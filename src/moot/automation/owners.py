@@ -40,9 +40,9 @@ class AgentChooser(Struct, frozen=True, kw_only=True):
         if not wanted or wanted == owner.agent:
             return owner.agent
         if not self.may_direct(owner.agent):
-            raise Forbidden(f"{owner.agent} cannot have {wanted} work", fix="Leave the agent out.")
+            raise Forbidden(f"{owner.agent} cannot start work of {wanted}", fix="Leave the agent out.")
         if not delivers:
-            raise Forbidden(f"the result of {wanted} cannot be kept back", fix="Let it be told in the conversation.")
+            raise Forbidden(f"the result of {wanted} must be reported", fix="Deliver it to the conversation.")
         return wanted
 
     def check(self, context: RunContext, agents: Iterable[str]) -> None:
@@ -52,7 +52,7 @@ class AgentChooser(Struct, frozen=True, kw_only=True):
         others = sorted(set(agents) - {owner.agent})
         if others and not self.may_direct(owner.agent):
             fix = f"Name {owner.agent} as the agent of every step, and no other agent in deliver_to."
-            raise Forbidden(f"{owner.agent} cannot have {others[0]} work", fix=fix)
+            raise Forbidden(f"{owner.agent} cannot start work of {others[0]}", fix=fix)
 
     def _require_all_tools(self, context: RunContext) -> None:
         """A background run that was given only some tools could get at the others in a run that has all of them."""

@@ -84,7 +84,7 @@ class Scheduler:
         if fired is None:
             if await self._jobs.get(job.id) is None:
                 raise NotFound(f"there is no job {job.name!r} any more")
-            raise Conflict(f"{job.name} fires at this very moment", fix="Try again.")
+            raise Conflict(f"{job.name} is firing now", fix="Try again.")
         reach("cron.fired")
         self._begin(work)
         return fired.run_id

@@ -67,11 +67,15 @@ COMMANDS: dict[str, CommandEntry] = {
     "workflow": CommandEntry(
         WORK,
         "moot.cli.commands.workflow:workflow",
-        "Workflows: run, show, list, history, cancel, save, schedule, check.",
+        "Workflows: run, show, list, history, cancel, save, schedule, check, remove.",
     ),
-    "goals": CommandEntry(WORK, "moot.cli.commands.peers:goals", "List what agents can write to."),
+    "goals": CommandEntry(
+        WORK, "moot.cli.commands.peers:goals", "List the runs and conversations that agents can write to."
+    ),
     "peers": CommandEntry(
-        WORK, "moot.cli.commands.peers:peers", "Messages between agents: list, send, watch, dead, resend, mute."
+        WORK,
+        "moot.cli.commands.peers:peers",
+        "Messages between agents: list, send, watch, dead, resend, outbox, daemons, mute.",
     ),
     "digest": CommandEntry(REMEMBER, "moot.cli.commands.digest:digest", "Show what happened while you were away."),
     "history": CommandEntry(REMEMBER, "moot.cli.commands.memory:history", "Show a conversation."),
@@ -90,7 +94,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "List, search, save and forget stored knowledge; answer inquiries.",
     ),
     "learning": CommandEntry(
-        REMEMBER, "moot.cli.commands.learning:learning", "Show and delete what was learned from failures of tools."
+        REMEMBER, "moot.cli.commands.learning:learning", "Show and delete learnings from failures of tools."
     ),
     "graph": CommandEntry(
         REMEMBER, "moot.cli.commands.graph:graph", "The knowledge graph: show, facts, types, conflicts, import, export."

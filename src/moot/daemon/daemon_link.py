@@ -8,8 +8,8 @@ from pathlib import Path
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.vault.master_key import load_key
 from moot.domain.ports.broker import Broker
-from moot.multiagent.peers.link import DaemonLink
-from moot.multiagent.peers.signatures import Identity
+from moot.multiagent.peers.daemons.link import DaemonLink
+from moot.multiagent.peers.daemons.signatures import Identity
 
 
 def build_link(broker: Broker, config: ConfigFile, data: Path) -> DaemonLink:

@@ -134,7 +134,7 @@ def check_job_name(name: str) -> str:
 
 def check_prompt(prompt: str) -> str:
     if not prompt.strip():
-        raise BadRequest("the prompt is empty", fix="Say what is to be done.")
+        raise BadRequest("the prompt is empty", fix="Describe the task.")
     if len(prompt) > LONGEST_PROMPT:
         raise BadRequest(f"the prompt has {len(prompt)} characters", fix=f"At most {LONGEST_PROMPT} are accepted.")
     return prompt

@@ -1,6 +1,6 @@
 """InboxMessage: mail as it goes from one daemon to another, with its headers and the bytes that are signed. Pure.
 
-Everything that is read here may be hostile. Written by multiagent/peers/relay.py, read by receiver.py.
+Everything that is read here may be hostile. Written by multiagent/peers/transport/relay.py, read by receiver.py.
 """
 
 import json

@@ -136,7 +136,7 @@ def make_fingerprint(text: str) -> str:
 def check_answer(text: str) -> str:
     answer = clean(text).strip()
     if not answer:
-        raise BadRequest("the answer is empty", fix="Say what is to be known, or dismiss the inquiry.")
+        raise BadRequest("the answer is empty", fix="Give the answer, or dismiss the inquiry.")
     if len(answer) > ANSWER_LENGTH:
         raise BadRequest(f"the answer has {len(answer)} characters", fix=f"Say it in {ANSWER_LENGTH} or fewer.")
     return answer
@@ -144,4 +144,7 @@ def check_answer(text: str) -> str:
 
 def unknown_inquiry(inquiry_id: str, known: list[str]) -> NotFound:
     near = suggest_name(inquiry_id, known)
-    return NotFound(f"invalid inquiry_id: there is no pending inquiry {inquiry_id[:60]!r}", fix=near + "List them.")
+    return NotFound(
+        f"invalid inquiry_id: there is no pending inquiry {inquiry_id[:60]!r}",
+        fix=near + "List them with librarian_pending_inquiries or `moot knowledge inquiries`.",
+    )

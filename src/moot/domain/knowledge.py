@@ -126,7 +126,7 @@ def check_entry(item: Knowledge) -> Knowledge:
     if is_result(item.key):
         raise BadRequest(f"keys that begin with {RESULT_KEY} are for results of tools", fix="Choose another key.")
     if not item.content.strip():
-        raise BadRequest("the content is empty", fix="Say what is to be known.")
+        raise BadRequest("the content is empty", fix="Give the text to save.")
     if len(item.content) > CONTENT_LENGTH:
         raise BadRequest(f"the content has {len(item.content)} characters", fix=f"Say it in {CONTENT_LENGTH} or fewer.")
     if len(item.source) > SOURCE_LENGTH or len(item.asset_label) > KEY_LENGTH:

@@ -177,7 +177,10 @@ def require_term(terms: Terms, kind: TermKind, name: str) -> Term:
     found = terms.get((kind, name))
     if found is None:
         near = suggest_name(name, [term.name for term in terms.values() if term.kind is kind and not term.taint])
-        raise NotFound(f"there is no {kind} {name[:NAME_LENGTH]!r}", fix=f"{near}List them with ontology_list_types.")
+        raise NotFound(
+            f"there is no {kind} {name[:NAME_LENGTH]!r}",
+            fix=f"{near}List them with ontology_list_types or `moot graph types`.",
+        )
     return found
 
 

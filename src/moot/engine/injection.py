@@ -1,6 +1,7 @@
 """Shows an active run what arrived since its last step. Called by loop.py before each step."""
 
 from moot.domain.events import MailRead
+from moot.domain.lost_mail import describe_lost
 from moot.domain.mail import MAIL_AUTHOR, join_taint, render_mail
 from moot.domain.message import injected_message
 from moot.engine.mailboxes import Mailboxes
@@ -9,19 +10,28 @@ from moot.failpoint import reach
 
 
 async def inject_mail(mailboxes: Mailboxes, state: TurnState) -> None:
-    """Add unread mail to the history. It counts as read once that is on disk. Guests are not shown it."""
+    """Add unread mail to the history, and what became of mail that is lost. Guests are not shown it.
+
+    It counts as read, or as told, once that is on disk.
+    """
     turn, history = state.turn, state.turn.history
+    key, run_id = turn.request.key, turn.request.id
     # Mail may have come through another daemon before this one loaded the conversation.
-    if turn.request.guest or (history.mail_checked and not mailboxes.may_have_mail(turn.request.key)):
+    if turn.request.guest or (history.mail_checked and not mailboxes.may_have_news(key)):
         return
     if turn.steering is not None and turn.steering.has_mail():
         # Mail is shown in its order: what followed is shown after the queued message.
         return
+    may_have_lost = not history.mail_checked or mailboxes.may_have_lost(key)
     history.mail_checked = True
-    mails = await mailboxes.collect(turn.request.key, turn.request.id)
-    if mails:
-        message = injected_message(render_mail(mails), author=MAIL_AUTHOR, taint=join_taint(mails))
-        state.progress.recorder.write([message], delivers=[mail.id for mail in mails])
+    lost = await mailboxes.collect_lost(key, run_id) if may_have_lost else []
+    mails = await mailboxes.collect(key, run_id)
+    if lost or mails:
+        shown = [*describe_lost(lost), *mails]
+        message = injected_message(render_mail(shown), author=MAIL_AUTHOR, taint=join_taint(shown))
+        state.progress.recorder.write(
+            [message], delivers=[*(each.told_id for each in lost), *(mail.id for mail in mails)]
+        )
         reach("mail.shown")
         for mail in mails:
             turn.emit(MailRead(mail))

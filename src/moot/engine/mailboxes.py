@@ -1,16 +1,19 @@
 """Mailboxes: which conversations have unread mail, and who is about to show it.
 
 The store has the mail; this object remembers where to look, so that a step without mail costs nothing, and what was
-taken but is not stored as read yet, so that nothing is shown twice. The loop shows mail before each step
+taken but is not stored as read yet, so that nothing is shown twice. It does the same for what senders and receivers
+are told of lost mail. The loop shows mail before each step
 (injection.py); multiagent/peers/ reports new mail, waits for it, and starts runs for idle conversations.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from moot.domain.conversation import ConversationKey
+from moot.domain.lost_mail import LostMail
 from moot.domain.mail import MAX_BODY_BYTES, Mail
 from moot.domain.ports.mail import MailStore
+from moot.domain.senders import is_reserved
 
 # How much mail one entry of a history shows; a long message fits with shorter ones.
 _MOST_SHOWN = 2 * MAX_BODY_BYTES
@@ -23,6 +26,9 @@ class Mailboxes:
         self._waiting: set[ConversationKey] = set()
         # The ids of the mail that a run was given, by run.
         self._taken: dict[str, set[str]] = {}
+        # Conversations that may have to be told of lost mail, and what a run is telling, by run.
+        self._losing: set[ConversationKey] = set()
+        self._telling: dict[str, set[str]] = {}
 
     async def start(self) -> list[ConversationKey]:
         """Find the conversations that have unread mail and return them."""
@@ -37,6 +43,33 @@ class Mailboxes:
     def forget(self, key: ConversationKey) -> None:
         """Forget a conversation whose mail nobody will read. Called before its mail is evicted: more may come."""
         self._waiting.discard(key)
+        self._losing.discard(key)
+
+    def add_loss(self, key: ConversationKey) -> None:
+        """Note that a conversation may have to be told of lost mail."""
+        self._losing.add(key)
+
+    def may_have_news(self, key: ConversationKey) -> bool:
+        """Whether the next step of a conversation may have to show mail, or to tell of lost mail."""
+        return key in self._waiting or key in self._losing
+
+    def may_have_lost(self, key: ConversationKey) -> bool:
+        return key in self._losing
+
+    async def collect_lost(self, key: ConversationKey, run_id: str) -> list[LostMail]:
+        """Return the lost mail that a run tells of."""
+        self._losing.discard(key)
+        lost = await self._store.list_untold(key)
+        # What a run was given before it was evicted is shown after all.
+        known = set[str]().union(*self._telling.values(), *self._taken.values())
+        lost = [each for each in lost if each.told_id not in known and each.mail_id not in known]
+        self.note_told(run_id, [each.told_id for each in lost])
+        return lost
+
+    def note_told(self, run_id: str, told_ids: Sequence[str]) -> None:
+        """Note that a run tells of lost mail, so that it is not told of again before that is stored."""
+        if told_ids:
+            self._telling.setdefault(run_id, set()).update(told_ids)
 
     def may_have_mail(self, key: ConversationKey) -> bool:
         return key in self._waiting
@@ -79,6 +112,9 @@ class Mailboxes:
         """Forget what a run was given: it is stored as read now, or was not shown and can be given to another run."""
         if self._taken.pop(run_id, None):
             self._waiting.add(key)
+        # A goal that has ended takes no more steps.
+        if self._telling.pop(run_id, None) and not is_reserved(key.sender):
+            self._losing.add(key)
 
 
 def _take_first(mails: list[Mail]) -> list[Mail]:

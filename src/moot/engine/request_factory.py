@@ -97,7 +97,7 @@ class RequestFactory:
     def _no_agent(self, name: str, *, role: str = "") -> MootError:
         flaw = self._flaw(name)
         if flaw:
-            fix = "Correct the file (see `moot agent validate`), then try again."
+            fix = "Correct the file (see `moot agents validate`), then try again."
             return ConfigError(f"the agent {name!r} cannot be used: {flaw}", fix=fix)
         if hidden := self._hidden(name):
             return hidden

@@ -128,7 +128,9 @@ class Runs:
 
         def withdraw() -> None:
             if self._lanes.withdraw(ticket) and not answer.done():
-                answer.set_exception(Conflict(f"who asked for the {what} is gone; nothing has changed"))
+                answer.set_exception(
+                    Conflict(f"the client that requested the {what} has disconnected; nothing has changed")
+                )
 
         ticket = Ticket(
             key=key,
@@ -368,7 +370,9 @@ class Runs:
             answer.set_exception(result)
         elif isinstance(result, Exception):
             logger.error("the %s of %s failed inside", what, ticket.key, exc_info=result)
-            answer.set_exception(MootError(f"the {what} failed inside; the daemon's log has the cause"))
+            answer.set_exception(
+                MootError(f"the {what} failed because of an internal error; the daemon's log has the cause")
+            )
         else:
             answer.set_result(result)
 

@@ -45,7 +45,7 @@ from moot.engine.warm_up import WarmUp, WarmUpDependencies
 from moot.failpoint import reach
 from moot.hooks.sealed_arguments import SealedArguments
 from moot.multiagent.hook_chain import HookChain, HookDependencies
-from moot.multiagent.peers.link import DaemonLink
+from moot.multiagent.peers.daemons.link import DaemonLink
 from moot.multiagent.peers.peers import PeerDependencies, Peers
 from moot.multiagent.roles.role_briefs import RoleBriefs
 from moot.multiagent.roles.worker_facts import WorkerFacts

@@ -269,9 +269,10 @@ class Documents:
         found = exact or [each for each in sources if ending and each.source.place.endswith(f"/{ending}")]
         if len(found) == 1:
             return found[0]
-        known = "; ".join(f"{each.source.number}: {each.source.place}" for each in sources[:20]) or "none"
-        what = "is not indexed" if not found else "stands for several sources"
-        error = NotFound(f"{name!r} {what}", fix=f"Name one of these sources by its number: {known}.")
+        known = "; ".join(f"{each.source.number}: {each.source.place}" for each in sources[:20])
+        fix = f"Name one of these sources by its number: {known}." if known else "Nothing is indexed yet."
+        what = "is not indexed" if not found else "matches several sources"
+        error = NotFound(f"{name!r} {what}", fix=fix)
         # An address may have been taken from untrusted text.
         raise error.with_taint(frozenset[str]().union(*(each.source.taint for each in sources)))
 

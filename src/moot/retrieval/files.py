@@ -42,7 +42,7 @@ class SourceFiles:
             spot = ground.spot(path)
             status = spot.status()
             if status is None:
-                raise NotFound(f"{path} does not exist", fix="List the folder with fs_list.")
+                raise NotFound(f"{path} does not exist", fix="Check the path.")
             if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
                 raise BadRequest(f"{path} is neither a file nor a folder", fix="Name a file or a folder.")
             kind = SourceKind.FOLDER if stat.S_ISDIR(status.st_mode) else SourceKind.FILE

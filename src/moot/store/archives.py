@@ -28,7 +28,7 @@ def open_stretch(
     conversation = nodes.require_held(db, key, node, epoch).id
     continued = get(db, conversation, resumed) if resumed else None
     if resumed and continued is None:
-        raise NotFound(f"there is no archive {resumed}", fix="`moot archives` lists them.")
+        raise NotFound(f"there is no archive {resumed}", fix="`moot archives AGENT` lists them.")
     if closing is not None:
         own_title = str(db.execute("SELECT title FROM conversations WHERE id = ?", (conversation,)).get)
         closing = replace(closing, title=own_title or closing.title, is_closed=True, resumed=resumed)
@@ -46,7 +46,7 @@ def _reopen_after(db: apsw.Connection, conversation: int, resumed: int) -> Archi
     found = newest(db, conversation)
     last_seq = int(db.execute("SELECT last_seq FROM conversations WHERE id = ?", (conversation,)).get)
     if found is None or last_seq > found.last_seq:
-        raise Conflict("messages were added meanwhile", fix="Try it again.")
+        raise Conflict("messages were added to the conversation", fix="Try again.")
     db.execute(
         "UPDATE archives SET closed = 1, resumed = ? WHERE conversation = ? AND number = ?",
         (resumed, conversation, found.number),

@@ -6,7 +6,17 @@ from msgspec.structs import fields
 from moot.domain.conversation import ConversationKey
 from moot.domain.deletion import DeletionCounts
 from moot.domain.inbox_message import NoticeState
-from moot.store import dialect, document_rows, knowledge_rows, mail_rows, nodes, notices, rows, workflow_rows
+from moot.store import (
+    dialect,
+    document_rows,
+    knowledge_rows,
+    lost_mail,
+    mail_rows,
+    nodes,
+    notices,
+    rows,
+    workflow_rows,
+)
 
 # Pages of an index merged per transaction, so that other transactions can run in between.
 _MERGE_PAGES = 256
@@ -87,6 +97,7 @@ def remove(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCoun
     for table, column in of_runs:
         db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM runs WHERE conversation = ?)", (number,))
     db.execute("DELETE FROM deliveries WHERE item_id IN (SELECT id FROM mail WHERE conversation = ?)", (number,))
+    lost_mail.forget_of_conversation(db, number)
     workflow_rows.remove_of_conversation(db, key)
     notices.add(db, mail_rows.list_unread(db, key), NoticeState.EVICTED, "its conversation was deleted")
     db.execute("DELETE FROM outbox WHERE conversation = ? AND failed_at > 0", (number,))

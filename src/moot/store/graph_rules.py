@@ -200,7 +200,10 @@ def _find_conflict(rows: GraphRows, conflict_id: str) -> FactConflict | None:
 def resolve(rows: GraphRows, conflict_id: str, winner: str, reason: str, statement: Statement) -> list[Fact]:
     conflict = _find_conflict(rows, conflict_id)
     if conflict is None:
-        raise NotFound(f"there is no open conflict {conflict_id!r}", fix="List them: ontology_list_conflicts.")
+        raise NotFound(
+            f"there is no open conflict {conflict_id!r}",
+            fix="List them with ontology_list_conflicts or `moot graph conflicts`.",
+        )
     found = rows.find_entity(winner)
     canonical = rows.get_entity(found.root).id if found else winner
     winners = [fact for fact in conflict.facts if fact.object == canonical]

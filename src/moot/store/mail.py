@@ -7,10 +7,11 @@ import apsw
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
 from moot.domain.goal import Goal, GoalState, MailTarget, make_goal_id, read_goal_id
+from moot.domain.lost_mail import LostMail
 from moot.domain.mail import DeadMail, Mail
 from moot.domain.senders import RESERVED_SENDERS
 from moot.domain.token import Token
-from moot.store import mail_rows, rows, sent_bridges
+from moot.store import lost_mail, mail_rows, rows, sent_bridges
 from moot.store.mail_rows import COLUMNS, FROM, IS_DEAD, IS_UNREAD, NEWEST
 from moot.store.notices import load_store_number
 from moot.store.sqlite import SqliteStore
@@ -50,6 +51,9 @@ class SqliteMail:
 
     async def list_unread(self, key: ConversationKey) -> list[Mail]:
         return await self._store.read(lambda db: mail_rows.list_unread(db, key))
+
+    async def list_untold(self, key: ConversationKey) -> list[LostMail]:
+        return await self._store.read(lambda db: lost_mail.list_untold(db, key))
 
     async def list_shown_by(self, run_id: str) -> list[Mail]:
         return await self._store.read(
@@ -217,6 +221,7 @@ def _count_expired(db: apsw.Connection, before: float) -> int:
 def _expire_dead(db: apsw.Connection, before: float, batch: int) -> int:
     count = 0
     for found in _EXPIRED:
+        lost_mail.forget_told(db, found, before, batch)
         db.execute(f"DELETE FROM {found}", (before, batch))
         count += db.changes()
     return count
@@ -226,6 +231,7 @@ def _revive(db: apsw.Connection, mail_id: str, now: float) -> tuple[Mail, list[M
     mail = _find_dead(db, mail_id)
     if mail is None:
         raise NotFound(f"there is no evicted mail {mail_id}", fix="List it with `moot peers dead`.")
-    # Stored again as the newest. It keeps its id, so that it is shown once.
+    # Stored again as the newest. It keeps its id, so that it is shown once; if it is evicted again, that is told again.
+    lost_mail.forget_told(db, "mail WHERE id = ?", mail_id)
     db.execute("DELETE FROM mail WHERE id = ?", (mail_id,))
     return mail, _send(db, [mail], now)

@@ -32,7 +32,7 @@ def _add(db: apsw.Connection, key: ConversationKey, note: Note, now: float, node
     conversation, newest, _ = nodes.require_held(db, key, node)
     if note.last_seq > newest:
         # The conversation was deleted while the note was generated, and a new one was started.
-        raise NotFound(f"what was noted of {key} is gone", fix="Nothing has to be done.")
+        raise NotFound(f"the messages that the note is about were deleted from {key}", fix="Do nothing.")
     last = note.last_seq or newest
     first = min(note.first_seq or _find_noted_seq(db, conversation) + 1, last)
     db.execute(

@@ -20,12 +20,16 @@ from moot.domain.outbox import (
     ReturnedMail,
     make_resent_id,
 )
-from moot.store import dialect, mail_rows, notices, rows, sent_bridges
+from moot.store import dialect, lost_mail, mail_rows, notices, rows, sent_bridges
 from moot.store.sqlite import SqliteStore
 
 _COLUMNS = "number, id, content, notice, reason, stream, sequence"
 _IS_WAITING = "failed_at = 0 AND notice = ''"
 _MOST_WAITING = "SELECT coalesce((SELECT max(number) FROM outbox) - (SELECT min(number) FROM outbox) + 1, 0)"
+_TOO_MANY_FAILED = (
+    "outbox WHERE number IN (SELECT number FROM outbox WHERE failed_at > 0"
+    " ORDER BY failed_at DESC, number DESC LIMIT ? OFFSET ?)"
+)
 _mail = msgspec.json.Decoder(Mail)
 
 
@@ -190,11 +194,8 @@ def _fail(db: apsw.Connection, returned: ReturnedMail, now: float) -> ReturnedMa
         mail = _mail.decode(content)
     notices.insert(db, mail.id, mail)
     db.execute("UPDATE outbox SET failed_at = ?, reason = ? WHERE id = ?", (now, returned.reason, mail.id))
-    db.execute(
-        "DELETE FROM outbox WHERE number IN (SELECT number FROM outbox WHERE failed_at > 0"
-        " ORDER BY failed_at DESC, number DESC LIMIT ? OFFSET ?)",
-        (dialect.ALL_ROWS, MOST_FAILED),
-    )
+    lost_mail.forget_told(db, _TOO_MANY_FAILED, dialect.ALL_ROWS, MOST_FAILED)
+    db.execute(f"DELETE FROM {_TOO_MANY_FAILED}", (dialect.ALL_ROWS, MOST_FAILED))
     return replace(returned, mail=mail)
 
 
@@ -232,6 +233,7 @@ def _resend(db: apsw.Connection, mail_id: str, now: float) -> Mail:
         raise NotFound(f"there is no mail {mail_id} that was given back", fix="List it with `moot peers dead`.")
     mail = _mail.decode(content)
     again = replace(mail, id=make_resent_id(mail), sent_at=now)
+    lost_mail.forget_told(db, "outbox WHERE id = ?", mail_id)
     db.execute("DELETE FROM outbox WHERE id = ?", (mail_id,))
     notices.insert(db, again.id, again)
     return again

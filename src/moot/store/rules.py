@@ -84,4 +84,4 @@ def _encode_teammates(rule: Rule) -> str | None:
 def _delete(db: apsw.Connection, number: int) -> None:
     db.execute("DELETE FROM rules WHERE number = ?", (number,))
     if not db.changes():
-        raise NotFound(f"there is no rule {number}", fix="See which there are with `moot rules`.")
+        raise NotFound(f"there is no rule {number}", fix="`moot rules` lists them.")

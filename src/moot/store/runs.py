@@ -185,7 +185,7 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
     if status == RunStatus.ENDED:
         return []
     if after is not None and after != last_seq:
-        raise Conflict(f"run {run_id} has said something that is not stored", fix="End it without its last words.")
+        raise Conflict(f"run {run_id} has text that is not stored", fix="End it without a reply.")
     # A run that has added no messages has no open calls.
     closing = [] if user_seq == last_seq else _closing(db, conversation, run_id, messages)
     added = [*closing, *messages]

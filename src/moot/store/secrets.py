@@ -87,7 +87,7 @@ def _is_known(db: apsw.Connection, use: SecretUse) -> bool:
 
 def _require(db: apsw.Connection, use: SecretUse) -> None:
     if not _is_known(db, use):
-        raise NotFound(f"there is no secret {use.name!r}", fix="See which there are: `moot secrets list`.")
+        raise NotFound(f"there is no secret {use.name!r}", fix="`moot secrets list` lists them.")
 
 
 def _remove(db: apsw.Connection, use: SecretUse) -> None:

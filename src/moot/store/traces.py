@@ -99,7 +99,7 @@ def _only(db: apsw.Connection, written: str) -> str:
         )
     ]
     if not written or not found or (found[0] != written and not found[0].startswith(written)):
-        raise NotFound(f"there is no trace of a run {written!r}", fix="See which there are with `moot trace list`.")
+        raise NotFound(f"there is no trace of a run {written!r}", fix="`moot trace` lists them.")
     if len(found) > 1 and found[0] != written:
         raise BadRequest(f"more than one run begins with {written!r}", fix="Write more of its id.")
     return str(found[0])

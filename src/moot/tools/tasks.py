@@ -70,7 +70,7 @@ class TaskCreate:
         title = " ".join(clean(str(arguments["title"])).split())
         description = clean(str(arguments.get("description") or ""))
         if not title:
-            raise BadRequest("the title is empty", fix="Say what is to be done.")
+            raise BadRequest("the title is empty", fix="Describe the task in a few words.")
         check_sizes(title, description)
         now = self._clock.now()
         task = Task(

@@ -18,10 +18,10 @@ from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.run_stream import RunStream
 from moot.engine.supervisor import Supervisor
+from moot.multiagent.peers.daemons.link import DaemonLink
+from moot.multiagent.peers.daemons.signatures import Identity
 from moot.multiagent.peers.letter import DeliveryReport, Letter
-from moot.multiagent.peers.link import DaemonLink
 from moot.multiagent.peers.peers import PeerDependencies, Peers
-from moot.multiagent.peers.signatures import Identity
 from moot.store.memory.database import Database
 from moot.store.memory.storage import build_memory_storage
 from moot.store.memory.store import MemoryStore
@@ -79,6 +79,7 @@ class Node:
         self.supervisor = Supervisor(clock)
         self.bus = Bus(clock=clock)
         self.bus.subscribe(self._note)
+        self.mailboxes = Mailboxes(self.storage.mail)
         self.runs = self.build_runs()
         self.connection: MemoryConnection = self.broker.connect(self.name, self.supervisor.start)
         self.link = DaemonLink(
@@ -93,7 +94,7 @@ class Node:
                 storage=self.storage,
                 registry=cast(Any, SimpleNamespace(active=lambda: list(self.agents.values()))),
                 find_agent=self.agents.get,
-                mailboxes=Mailboxes(self.storage.mail),
+                mailboxes=self.mailboxes,
                 runs=cast(Any, self.runs),
                 bus=self.bus,
                 supervisor=self.supervisor,

@@ -5,9 +5,9 @@ from itertools import permutations
 
 import pytest
 
-from moot.multiagent.peers import batch_signatures
-from moot.multiagent.peers.batch_signatures import sign_all, verify_message
-from moot.multiagent.peers.signatures import Identity, verify
+from moot.multiagent.peers.daemons import batch_signatures
+from moot.multiagent.peers.daemons.batch_signatures import sign_all, verify_message
+from moot.multiagent.peers.daemons.signatures import Identity, verify
 
 DESK, EVE = Identity(b"d" * 32), Identity(b"e" * 32)
 SIZES = (1, 2, 3, 5, 64, 100)

@@ -26,7 +26,7 @@ from moot.domain.mail import Mail, make_mail_id
 from moot.domain.outbox import Position
 from moot.domain.ports.broker import Parcel
 from moot.domain.token import Token
-from moot.multiagent.peers.presence_record import PresenceRecord, encode_record
+from moot.multiagent.peers.daemons.presence_record import PresenceRecord, encode_record
 from tests.simulation.clock import VirtualClock
 from tests.unit.multiagent.peer_kit import Node, make_agent, pass_time, start_two
 

@@ -23,9 +23,9 @@ from moot.domain.mail import INBOX_CAPACITY, UNVERIFIED_TAINT, Mail, make_mail_i
 from moot.domain.outbox import KnownDaemon
 from moot.domain.ports.broker import BrokerUnavailable, Parcel, Position
 from moot.domain.token import Token
-from moot.multiagent.peers import batch_signatures
-from moot.multiagent.peers.batch_signatures import sign_all
-from moot.multiagent.peers.signatures import Identity
+from moot.multiagent.peers.daemons import batch_signatures
+from moot.multiagent.peers.daemons.batch_signatures import sign_all
+from moot.multiagent.peers.daemons.signatures import Identity
 from tests.contracts.broker_kit import publish
 from tests.simulation.clock import VirtualClock
 from tests.unit.multiagent.peer_kit import Node, make_agent, pass_time, start_two

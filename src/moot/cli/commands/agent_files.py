@@ -50,7 +50,7 @@ Describe here what you are for, how you work, and what you do not do. End with t
 def new(name: str, description: str) -> None:
     """Create agent NAME: an AGENT.md template in your agents folder."""
     if reason := check_name(name):
-        raise BadRequest(reason, fix="Use `moot agent new NAME`, for example `moot agent new code-critic`.")
+        raise BadRequest(reason, fix="Use `moot agents new NAME`, for example `moot agents new code-critic`.")
     line = " ".join(description.split()) or f"Describe {name} in one line."
     text = _TEMPLATE.format(name=name, description=_quote_yaml(line))
     embedded = _list_embedded()
@@ -134,7 +134,7 @@ def import_(path: str, name: str) -> None:
     try:
         adopted = foreign.read_foreign(file, within=file.parent, models=_load_config().models)
     except Broken as broken:
-        fix = "Correct the file, or create an agent with `moot agent new`."
+        fix = "Correct the file, or create an agent with `moot agents new`."
         raise ConfigError(str(FileProblem(path=path, line=broken.line, reason=broken.reason)), fix=fix) from broken
     agent = replace(adopted.agent, name=name or adopted.agent.name)
     if reason := check_name(agent.name):

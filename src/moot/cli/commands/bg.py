@@ -70,7 +70,7 @@ bg.add_command(runs.show, "show")
 @_run_argument
 @output.json_option
 def result(task: str) -> int:
-    """Print the result of TASK, which must be done.
+    """Print the result of TASK, which must have ended.
 
     Exits with 0 if it completed, and 1 if it failed or has not ended.
     """

@@ -72,7 +72,7 @@ def _list_jobs(agent: str, sender: str) -> None:
     "session_mode",
     type=click.Choice(["isolated", "main"]),
     default="isolated",
-    help="Each run begins anew, or knows of earlier ones.",
+    help="Start each run in a new conversation, or all runs in the same one.",
 )
 @click.option(
     "--missed", type=click.Choice(["once", "skip"]), default="once", help="Make up for missed runs once, or skip them."
@@ -81,7 +81,7 @@ def _list_jobs(agent: str, sender: str) -> None:
     "--deliver",
     type=click.Choice(["conversation", "none"]),
     default="conversation",
-    help="Tell results in the conversation, or keep them in the history only.",
+    help="Report results in the conversation, or only keep them in the history of the job.",
 )
 @click.option("--timeout", default="", metavar="DURATION", help="How long a run may work, such as 10m.")
 @click.option("--cwd", default="", metavar="DIR", help="Working directory of the runs. Default: the current one.")
@@ -157,7 +157,7 @@ def pause(job: str, agent: str, sender: str) -> None:
 @_with_filter
 @output.json_option
 def resume(job: str, agent: str, sender: str) -> None:
-    """Resume JOB. What was due while it was paused is not made up for."""
+    """Resume JOB. Runs that were due while it was paused are skipped."""
     changed = _change(job, agent, sender, "resume").jobs[0]
     output.emit(cron_lines.dump_job(changed), render=lambda _: f"Resumed {cron_lines.render_next(changed)}")
 
@@ -183,7 +183,7 @@ def remove(job: str, agent: str, sender: str, yes: bool) -> None:
 @_with_filter
 @output.json_option
 def run_now(job: str, agent: str, sender: str) -> None:
-    """Start a run of JOB now, besides its schedule, and print its id. `moot wait RUN` prints the result."""
+    """Start a run of JOB now, in addition to its schedule, and print its id. `moot wait RUN` prints the result."""
     answer = _change(job, agent, sender, "run")
     output.emit(
         cron_lines.dump_job(answer.jobs[0]) | {"run_id": answer.run_id}, render=lambda _: cron_lines.render_id(answer)

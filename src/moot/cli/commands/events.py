@@ -29,7 +29,7 @@ def events(count: int | None, ndjson: bool, since: int | None) -> None:
     """Follow everything that happens in your conversations and in all runs that work for them, until Ctrl-C.
 
     Each event has a number. The daemon keeps the newest ones: after a lost connection, --since with the last number you
-    have seen goes on from there. What is not kept any more is announced by an event of the kind `gap`.
+    have seen continues from there. Events that are no longer kept are announced by an event of the kind `gap`.
 
     With --json the events are collected and printed as one document at the end, so give -n too.
     """

@@ -31,7 +31,7 @@ _kind_argument = click.argument("kind", type=click.Choice([kind.value for kind i
 @output.json_option
 @click.pass_context
 def graph(context: click.Context) -> None:
-    """The knowledge graph: what agents and you have stated as facts. Without a command: facts."""
+    """The knowledge graph: facts that you and your agents have stated. Without a command: facts."""
     if context.invoked_subcommand is None:
         context.invoke(facts)
 
@@ -48,7 +48,7 @@ def graph(context: click.Context) -> None:
 @sender_option
 @output.json_option
 def show(node: str, depth: int, predicate: str, at: str, ascii_only: bool, sender: str) -> None:
-    """Draw what is known around NODE, in both directions."""
+    """Draw the facts around NODE, in both directions."""
     request = pb.ReadGraphMsg(
         view="walk", node=require_utf8(node), depth=depth, predicate=predicate, at=at, sender=sender
     )
@@ -77,7 +77,7 @@ def _can_draw() -> bool:
 @click.option("--object", "target", default="", metavar="NODE", help="Only facts with this object.")
 @_predicate_option
 @_at_option
-@click.option("--all", "everything", is_flag=True, help="Include what was retracted, and when it is not true now.")
+@click.option("--all", "everything", is_flag=True, help="Include retracted facts, and facts that are not true now.")
 @sender_option
 @output.json_option
 def facts(node: str, target: str, predicate: str, at: str, everything: bool, sender: str) -> None:
@@ -161,7 +161,9 @@ def _render_conflict(conflict: pb.GraphConflict) -> str:
 
 
 @graph.command()
-@click.option("--format", "form", type=click.Choice(["json", "dot"]), default="json", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["json", "dot"]), default="json", show_default=True, help="Output format."
+)
 @sender_option
 @output.json_option
 def export(form: str, sender: str) -> None:

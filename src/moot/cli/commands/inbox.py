@@ -149,7 +149,7 @@ def approve(ask_id: str, *, whole: bool, pattern: str, yes: bool, attempt: int |
 @click.option("--attempt", type=click.IntRange(min=1), default=None, help="Only if the ask is still at this attempt.")
 @output.json_option
 def deny(ask_id: str, reason: str, attempt: int | None) -> int:
-    """Deny the call of ask ID. The agent is told, with the reason if there is one, and may continue without it."""
+    """Deny the call of ask ID. The agent receives the reason, if you give one, and may continue without the call."""
     info = _find_approval(ask_id)
     # Denying a call that was not shown does no harm.
     message = pb.DecideAskMsg(ask_id=info.ask_id, attempt=attempt or info.attempt, decision="deny")

@@ -130,7 +130,7 @@ def forget(key: str, yes: bool, sender: str) -> None:
 @sender_option
 @output.json_option
 def inquiries(everything: bool, sender: str) -> None:
-    """List what the librarian would like to know."""
+    """List inquiries: questions of the librarian that wait for an answer."""
     found = fetch(pb.ReadKnowledgeMsg(view="inquiries", all=everything, sender=sender)).inquiries
 
     def render(_: Any) -> str:

@@ -31,7 +31,7 @@ _category_option = click.option(
 @output.json_option
 @click.pass_context
 def learning(context: click.Context, category: str | None, sender: str) -> None:
-    """List what was learned from failures of tools, with the fixes that agents are told."""
+    """List learnings from failures of tools, with the fixes that agents get."""
     if context.invoked_subcommand is None:
         _print_list(fetch(pb.ReadKnowledgeMsg(view="learnings", category=category, sender=sender)).learnings)
 
@@ -41,7 +41,7 @@ def learning(context: click.Context, category: str | None, sender: str) -> None:
 @sender_option
 @output.json_option
 def list_learnings(category: str | None, sender: str) -> None:
-    """List what was learned."""
+    """List the learnings."""
     _print_list(fetch(pb.ReadKnowledgeMsg(view="learnings", category=category, sender=sender)).learnings)
 
 
@@ -96,7 +96,7 @@ def cleanup(dry_run: bool, yes: bool, sender: str, **wanted: Any) -> None:
     output.emit(data, render=lambda _: f"{verb} {format_plural(count, 'learning')}.")
 
 
-def _print_list(found: Sequence[pb.LearningInfo], nothing: str = "Nothing was learned yet.") -> None:
+def _print_list(found: Sequence[pb.LearningInfo], nothing: str = "No learnings yet.") -> None:
     def render(_: Any) -> str:
         rows = [
             [

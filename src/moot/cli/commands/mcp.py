@@ -41,7 +41,7 @@ def mcp(context: click.Context) -> None:
 @click.argument("command", nargs=-1)
 @click.option("--url", default="", help="The address of a server over streamable HTTP, instead of a command.")
 @click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="A variable; the value may be env:VARIABLE.")
-@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; likewise.")
+@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="Likewise for a header.")
 @click.option("--cwd", default="", help="Working directory of the command, the only folder it can write to.")
 @click.option("--readable", multiple=True, metavar="DIR", help="Another folder it may read; may be repeated.")
 @click.option("--network", is_flag=True, help="Allow network access from the sandbox.")
@@ -294,7 +294,7 @@ def _decide(
         raise Conflict("the digests do not belong to the texts", fix="Restart the daemon, then try again.")
     if digest and digest != shown:
         raise Conflict(
-            f"what {info.name} says of its tools is not what {digest[:64]} stands for",
+            f"the tool descriptions of {info.name} do not match the digest {digest[:64]}",
             fix=f"Read it with `moot mcp test {info.name}`.",
         )
     if not digest:

@@ -32,7 +32,7 @@ def mode(agent: str, sender: str, mode: str, configured: bool, level: str | None
 
     --auto-approve lets calls be made without asking where the mode ask, or the policy all, would ask: reads are calls
     that only read, edits also edits that can be undone, commands also ordinary sandboxed commands. `moot agents show`
-    lists the tools. It never answers after untrusted text, for secrets, payments or destructive commands.
+    lists the tools. It never applies after untrusted text, nor to secrets, payments or destructive commands.
 
     It also applies to teammates, guests and background runs of the conversation, from their next call on.
     """

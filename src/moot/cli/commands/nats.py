@@ -26,7 +26,13 @@ def nats() -> None:
 
 
 @nats.command()
-@click.option("--port", type=click.IntRange(0, 65_535), default=_DEFAULT_PORT, show_default=True, help="0 is any.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=_DEFAULT_PORT,
+    show_default=True,
+    help="Port; 0 chooses a free one.",
+)
 @click.option("--dir", "folder", type=click.Path(path_type=Path), help="Where it keeps its data.")
 @output.json_option
 def dev(port: int, folder: Path | None) -> int:

@@ -30,7 +30,7 @@ _MAIL_KINDS = frozenset(
 @click.argument("agent", default="", shell_complete=complete_agents)
 @output.json_option
 def goals(agent: str) -> None:
-    """List what other agents can write to: active runs and recent conversations, of AGENT or of all."""
+    """List the goals that agents can write to: active runs and recent conversations, of AGENT or of all agents."""
     found = send_request(pb.ClientMessage(list_goals=pb.ListGoalsMsg(agent=agent))).goals.goals
 
     def render(_: Any) -> str:
@@ -178,7 +178,7 @@ def _render_mail(event: pb.AgentEventMsg) -> str:
 @peers.command()
 @output.json_option
 def dead() -> None:
-    """List messages that nobody will read: they were evicted unread, or another daemon gave them back."""
+    """List undelivered messages: evicted before they were read, or returned by another daemon."""
     found = send_request(pb.ClientMessage(list_dead_mail=pb.ListDeadMailMsg())).dead_mail.mail
 
     def render(_: Any) -> str:
@@ -204,7 +204,7 @@ def dead() -> None:
 @click.argument("mail_id")
 @output.json_option
 def resend(mail_id: str) -> None:
-    """Send a message again that was evicted or given back."""
+    """Send an evicted or returned message again."""
     mail = send_request(pb.ClientMessage(resend_mail=pb.ResendMailMsg(mail_id=mail_id))).mail_resent
     output.emit(peer_data.to_mail_data(mail), render=lambda _: f"Sent again to {sanitize.name(mail.to_agent)}.")
 

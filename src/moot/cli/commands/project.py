@@ -47,9 +47,7 @@ def approve(cwd: str, digest: str) -> None:
     waiting = [file for file in read_project(folder, whole=True).files if not file.is_approved]
     shown = join_digests(file.digest for file in waiting)
     if digest and waiting and digest != shown:
-        raise Conflict(
-            "the files are not those that the digest stands for", fix="Look at them with `moot project approve`."
-        )
+        raise Conflict("the files do not match the digest", fix="Look at them with `moot project approve`.")
     if waiting and not digest:
         output.print_note("\n".join(_render_text(file) for file in waiting))
         if output.wants_json() or not sys.stdin.isatty():

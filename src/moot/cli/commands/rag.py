@@ -14,6 +14,7 @@ from moot.cli.options import sender_option
 from moot.cli.render import sanitize, terminal
 from moot.cli.render.numbers import format_plural
 from moot.client.connection import Connection
+from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
 _BAR = 20
@@ -28,7 +29,7 @@ def _owner_options(command: Callable[..., Any]) -> Callable[..., Any]:
         default="",
         metavar="AGENT",
         shell_complete=complete_agents,
-        help="The agent whose documents they are. Default: librarian, or moot where it works alone.",
+        help="The agent that the documents belong to. Default: librarian, or moot if it works without teammates.",
     )
     return agent(sender_option(command))
 
@@ -43,7 +44,7 @@ _source_option = click.option(
 @output.json_option
 @click.pass_context
 def rag(context: click.Context, agent: str, sender: str) -> None:
-    """Documents that agents answer from."""
+    """Documents that agents search and cite. Without a command: list."""
     if context.invoked_subcommand is None:
         _print_sources(agent, sender)
 
@@ -52,7 +53,7 @@ def rag(context: click.Context, agent: str, sender: str) -> None:
 @_owner_options
 @output.json_option
 def list_sources(agent: str, sender: str) -> None:
-    """List what is indexed."""
+    """List the indexed sources."""
     _print_sources(agent, sender)
 
 
@@ -86,6 +87,8 @@ def _split_place(place: str) -> tuple[str, str]:
     """Return a path as a name and the folder it is in; everything else as it is."""
     if place == "archive" or place.lower().startswith(("http://", "https://")):
         return place, ""
+    if "://" in place and not os.path.exists(place):
+        raise BadRequest(f"{place} cannot be indexed", fix="Give a path, or an http or https address.")
     path = os.path.realpath(os.path.expanduser(place))
     return (path, path) if os.path.isdir(path) else (path, os.path.dirname(path))
 

@@ -39,7 +39,7 @@ def service(context: click.Context) -> int:
 
 def _scope_options(command: _F) -> _F:
     system = click.option(
-        "--system", is_flag=True, help="A service of the whole machine (needs root), not of your login."
+        "--system", is_flag=True, help="The service of the whole machine (needs root) instead of your own."
     )
     user = click.option("--user", "user", metavar="NAME", default="", help="With --system: the user it runs as.")
     return system(user(command))

@@ -161,7 +161,7 @@ def add(source: str, name: str, digest: str) -> None:
         raise NotFound(f"there is no skill{f' {name!r}' if name else ''} in {source}", fix="A skill has a SKILL.md.")
     shown = bind_skills(members for _, members in named).seen
     if digest and digest != shown:
-        raise Conflict("the files are not those that the digest stands for", fix="Look at them again without --digest.")
+        raise Conflict("the files do not match the digest", fix="Look at them again without --digest.")
     if not digest:
         output.print_note("\n".join(_render_members(members) for _, members in named))
         if output.wants_json() or not sys.stdin.isatty():

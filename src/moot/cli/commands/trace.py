@@ -30,8 +30,8 @@ _WHO = 12
 def trace(run: str, *, failed: bool, tree: bool, limit: int, prompt: bool, step: int | None) -> None:
     """List recent turns, or show all events of RUN and its teammates in order.
 
-    RUN may be abbreviated to a unique prefix. Traces contain no secrets and no personal data; --prompt prints what the
-    model was told.
+    RUN may be abbreviated to a unique prefix. Traces contain no secrets and no personal data; --prompt prints the
+    request as the model received it.
     """
     if prompt or step:
         if run == _LIST:

@@ -63,7 +63,7 @@ def _list_workflows(sender: str) -> None:
     default="",
     metavar="AGENT",
     shell_complete=complete_agents,
-    help="Tell the result in your conversation with AGENT too.",
+    help="Also report the result in your conversation with AGENT.",
 )
 @click.option("--cwd", default="", metavar="DIR", help="Working directory of the steps. Default: the current one.")
 @sender_option
@@ -151,7 +151,7 @@ def cancel(run: str, sender: str) -> None:
 @sender_option
 @output.json_option
 def save(file: str, name: str, agent: str, cwd: str, sender: str) -> None:
-    """Save FILE under its name. If it has a `schedule`, it runs by itself from now on."""
+    """Save FILE under its name. If it has a `schedule`, it runs at these times from now on."""
     request = pb.SaveWorkflowMsg(
         source=_read_file(file),
         file=os.path.basename(file),
@@ -185,12 +185,14 @@ def save(file: str, name: str, agent: str, cwd: str, sender: str) -> None:
 @click.option(
     "--missed", type=click.Choice(["once", "skip"]), default="once", help="Make up for missed runs once, or skip them."
 )
-@click.option("--deliver", type=click.Choice(["conversation", "none"]), default="conversation", help="Tell results.")
+@click.option(
+    "--deliver", type=click.Choice(["conversation", "none"]), default="conversation", help="Where results are reported."
+)
 @click.option("--cwd", default="", metavar="DIR", help="Working directory of the steps. Default: the current one.")
 @sender_option
 @output.json_option
 def schedule(workflow: str, *, name: str, deliver: str, cwd: str, sender: str, **options: str) -> None:
-    """Run a workflow by itself: a FILE, or a saved one by NAME. The text is used as it is now.
+    """Schedule a workflow: a FILE, or a saved one by NAME. The job keeps a copy of the text.
 
     Give one of --cron, --every and --at; without them the schedule of the file is used. `moot cron` lists, pauses and
     removes schedules.
@@ -246,7 +248,7 @@ def remove(name: str, yes: bool, sender: str) -> None:
     info = send_request(pb.ClientMessage(remove_workflow=request)).workflow
     told = f"Removed {sanitize.name(info.name)}."
     if info.HasField("job"):
-        told += f" It still runs by itself; `{hint('moot cron remove')} {sanitize.name(info.name)}` ends that."
+        told += f" It is still scheduled; `{hint('moot cron remove')} {sanitize.name(info.name)}` removes the schedule."
     output.emit(workflow_lines.dump_workflow(info), render=lambda _: told)
 
 

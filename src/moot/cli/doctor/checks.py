@@ -166,7 +166,7 @@ def agents(home: Paths) -> Iterator[Finding]:
     yield ok("agents", f"{len(names)} loaded: {', '.join(names)}.")
     for agent in registry.all():
         for flaw in agent.warnings:
-            yield warning("agents", str(flaw), "Correct or remove that line; `moot agent validate` checks it.")
+            yield warning("agents", str(flaw), "Correct or remove that line; `moot agents validate` checks it.")
         if config and agent.model and agent.model not in models:
             fix = f"Add [models.{agent.model}] to {home.config}, or use one of: {', '.join(sorted(models))}."
             yield error("agents", f"{agent.path}: there is no model '{agent.model}'.", fix)

@@ -112,8 +112,8 @@ TOOL_SEARCH_KEYS = (
 )
 
 PROJECT_KEYS = (
-    Key("instructions", bool, "Tell agents what AGENTS.md and CLAUDE.md of the project say.", "true"),
-    Key("max_bytes", int, "How much of these files one run is told.", "32768", check_between(1, 1_048_576)),
+    Key("instructions", bool, "Give agents the AGENTS.md and CLAUDE.md of the project.", "true"),
+    Key("max_bytes", int, "How many bytes of these files one run gets.", "32768", check_between(1, 1_048_576)),
 )
 
 SKILLS_KEYS = (

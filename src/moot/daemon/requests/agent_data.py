@@ -49,7 +49,7 @@ class AgentDataRequests:
         key = ConversationKey(self._requests.resolve_agent(request.agent).name, principal.sender(request.sender))
         title, description = " ".join(clean(request.title).split()), clean(request.description)
         if not title:
-            raise BadRequest("the title is empty", fix="Say what is to be done.")
+            raise BadRequest("the title is empty", fix="Describe the task in a few words.")
         check_sizes(title, description)
         now = self._clock.now()
         made = Task(

@@ -33,7 +33,7 @@ from moot.engine.gate import Gate
 from moot.engine.modes import Modes
 from moot.engine.probe import probe
 from moot.multiagent.abilities import adapt_agent, find_role_scope, list_approved_tools, list_missing_abilities
-from moot.multiagent.peers.other_daemons import OtherDaemons
+from moot.multiagent.peers.transport.other_daemons import OtherDaemons
 from moot.multiagent.team import Team
 from moot.wire import moot_pb2 as pb
 from moot.wire.usage import token_usage
@@ -314,7 +314,7 @@ class DaemonRequests:
         if flaw is not None:
             # Only the owner may see paths of files.
             why = clean(str(flaw)) if principal.is_owner else "its file is broken"
-            fix = "Correct the file; `moot agent validate` shows where."
+            fix = "Correct the file; `moot agents validate` shows where."
             return ConfigError(f"the agent {name!r} cannot be used: {why}", fix=fix)
         near = suggest_name(name, (agent.name for agent in self._registry.active()))
         if hidden := self._registry.explain_hidden(name):

@@ -21,9 +21,9 @@ from moot.domain.ports.mail import MailStore
 from moot.domain.ports.outbox import Outbox
 from moot.domain.text import clean
 from moot.engine.bus import Bus
+from moot.multiagent.peers.daemons.remote_directory import DaemonStatus
 from moot.multiagent.peers.letter import Letter
 from moot.multiagent.peers.peers import Peers
-from moot.multiagent.peers.remote_directory import DaemonStatus
 from moot.wire import moot_pb2 as pb
 from moot.wire.mail import mail_info
 

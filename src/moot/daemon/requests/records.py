@@ -123,7 +123,7 @@ class RecordRequests:
         number = message.get_archive.number
         found = [archive for archive in await self._store.list_archives(key) if archive.number == number]
         if not found:
-            raise NotFound(f"there is no archive {number}", fix="`moot archives` lists them.")
+            raise NotFound(f"there is no archive {number}", fix="`moot archives AGENT` lists them.")
         whole = await self._store.list_entries(key, first=found[0].first_seq, last=found[0].last_seq)
         entries, next_seq = take_page(whole, message.get_archive.first_seq)
         runs = await self._store.list_runs(key, first_seq=found[0].first_seq)

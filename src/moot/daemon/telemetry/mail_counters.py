@@ -38,7 +38,8 @@ class MailCounters:
                 self._count(mail.to_agent, "read")
                 # The clock of another daemon may differ.
                 self._wait.labels(self._label(mail.to_agent)).observe(max(0.0, event.at - mail.sent_at))
-            case MailEvicted(mail):
+            # Of mail between agents of this daemon the sender is told as well.
+            case MailEvicted(mail) if "@" in mail.to_agent or event.source.key.agent != mail.from_agent:
                 self._count(mail.to_agent, "evicted")
             case _:
                 return

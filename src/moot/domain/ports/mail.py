@@ -5,6 +5,7 @@ from typing import Protocol
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.goal import Goal, MailTarget
+from moot.domain.lost_mail import LostMail
 from moot.domain.mail import DeadMail, Mail
 from moot.domain.token import Token
 
@@ -21,6 +22,10 @@ class MailStore(Protocol):
 
     async def list_unread(self, key: ConversationKey) -> list[Mail]:
         """Return the unread mail of a conversation, oldest first."""
+        ...
+
+    async def list_untold(self, key: ConversationKey) -> list[LostMail]:
+        """Return the lost mail that a conversation was not told of, among the newest: missed ones, then sent ones."""
         ...
 
     async def list_shown_by(self, run_id: str) -> list[Mail]:

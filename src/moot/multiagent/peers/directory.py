@@ -1,5 +1,6 @@
-"""PeerDirectory: which agents there are to write to, and who may write to whom. Used by mail_sender.py and tools.py.
+"""PeerDirectory: which agents there are to write to, and who may write to whom.
 
+Used by mail_sender.py and peer_tools.py.
 Agents of this daemon are those of the registry; those of others come from remote_directory.py.
 """
 
@@ -14,7 +15,7 @@ from moot.domain.goal import MailTarget
 from moot.domain.peer_address import is_allowed, join_address
 from moot.domain.senders import SenderSet, owner_of
 from moot.domain.token import Token
-from moot.multiagent.peers.remote_directory import RemoteAgent, RemoteDirectory
+from moot.multiagent.peers.daemons.remote_directory import RemoteAgent, RemoteDirectory
 
 _NOWHERE = EventSource(key=ConversationKey("", ""), root=ConversationKey("", ""))
 

@@ -1,6 +1,6 @@
 """Letter: a message to be sent, its checks, and the report of where it went.
 
-Used by tools.py, mail_sender.py and remote_sender.py.
+Used by peer_tools.py, mail_sender.py and remote_sender.py.
 """
 
 from collections.abc import Callable
@@ -41,6 +41,8 @@ class DeliveryReport(Struct, frozen=True, kw_only=True):
     unreachable_reasons: tuple[str, ...] = ()
     # Goals of other daemons for which it waits in the outbox; the reasons name them as well.
     queued_for: tuple[str, ...] = ()
+    # What the report tells its sender of earlier mail that is lost (LostMail.told_id).
+    told: tuple[str, ...] = ()
 
 
 def check_letter(letter: Letter) -> None:
@@ -81,4 +83,5 @@ def join_reports(*reports: DeliveryReport) -> DeliveryReport:
         delivered_to=tuple(goal_id for report in reports for goal_id in report.delivered_to),
         unreachable_reasons=tuple(reason for report in reports for reason in report.unreachable_reasons),
         queued_for=tuple(goal_id for report in reports for goal_id in report.queued_for),
+        told=tuple(told_id for report in reports for told_id in report.told),
     )

@@ -1,6 +1,6 @@
 """MailSender: sends mail from an agent or a person to the goals of agents, and says which goals it reached.
 
-Used by tools.py (send_to_peer) and by the requests of `moot peers`. Stored mail is announced on the bus, to the
+Used by peer_tools.py (send_to_peer) and by the requests of `moot peers`. Stored mail is announced on the bus, to the
 mailboxes, and to wakes.py, which starts runs of idle agents.
 """
 
@@ -14,8 +14,9 @@ from moot.domain.bridge import BridgeMessage, is_bridge
 from moot.domain.config import PeersConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, MootError, Unavailable
-from moot.domain.events import BridgeRefused, MailDelivered, MailEvicted, MailSent
+from moot.domain.events import BridgeRefused, MailDelivered, MailSent
 from moot.domain.goal import Goal, MailTarget
+from moot.domain.lost_mail import TOLD_SENDER
 from moot.domain.mail import Mail, make_mail_id
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
@@ -28,7 +29,8 @@ from moot.engine.redact_text import redact_text
 from moot.multiagent.peers.bridge import check_bridge, read_bridge
 from moot.multiagent.peers.directory import PeerDirectory, explain_refusal, find_principal, make_source
 from moot.multiagent.peers.letter import DeliveryReport, Letter, check_letter, join_reports, make_mail_of
-from moot.multiagent.peers.remote_sender import RemoteGoal, RemoteSender
+from moot.multiagent.peers.losses import Losses
+from moot.multiagent.peers.transport.remote_sender import RemoteGoal, RemoteSender
 from moot.multiagent.peers.wakes import Wakes
 
 EVERYONE = "*"
@@ -45,6 +47,7 @@ class MailSender:
         directory: PeerDirectory,
         mailboxes: Mailboxes,
         wakes: Wakes,
+        losses: Losses,
         bus: Bus,
         clock: Clock,
         config: Callable[[], PeersConfig],
@@ -56,6 +59,7 @@ class MailSender:
         self._directory = directory
         self._mailboxes = mailboxes
         self._wakes = wakes
+        self._losses = losses
         self._bus = bus
         self._clock = clock
         self._config = config
@@ -196,6 +200,7 @@ class MailSender:
         results = [await self._try(mails[0], now)] if len(mails) == 1 else await self._try_all(mails, now)
         delivered: list[str] = []
         reasons: list[str] = []
+        told: list[str] = []
         for goal, mail, evicted in zip(goals, mails, results, strict=True):
             if isinstance(evicted, MootError):
                 reasons.append(f"delivery failed for goal {goal.id}: {evicted.message}")
@@ -203,8 +208,14 @@ class MailSender:
                 delivered.append(goal.id)
                 letter.emit(MailSent(mail))
                 self._announce(goal, mail)
-                reasons += [self._announce_evicted(goal, each) for each in evicted]
-        return DeliveryReport(delivered_to=tuple(delivered), unreachable_reasons=tuple(reasons))
+                if evicted:
+                    # A sender whose own mail was evicted is told by this report, and not once more.
+                    own = [TOLD_SENDER + each.id for each in evicted if each.from_goal == letter.from_goal != ""]
+                    self._mailboxes.note_told(letter.origin[0], own)
+                    told += own
+                    reasons += map(_explain_eviction, evicted)
+                    await self._announce_evicted(goal, evicted)
+        return DeliveryReport(delivered_to=tuple(delivered), unreachable_reasons=tuple(reasons), told=tuple(told))
 
     async def _try_all(self, mails: Sequence[Mail], now: float) -> list[list[Mail] | MootError]:
         """Store each in a transaction of its own, so that no failure prevents the others; they share a commit."""
@@ -216,8 +227,7 @@ class MailSender:
         """Store and announce one mail that the daemon itself sends to a goal."""
         evicted = await self._mail.send([mail], now=mail.sent_at)
         self._announce(goal, mail)
-        for each in evicted:
-            self._announce_evicted(goal, each)
+        await self._announce_evicted(goal, evicted)
 
     async def _try(self, mail: Mail, now: float) -> list[Mail] | MootError:
         try:
@@ -230,16 +240,12 @@ class MailSender:
         self._mailboxes.add(goal.key)
         self._wakes.consider(goal.key)
 
-    def _announce_evicted(self, goal: MailTarget, evicted: Mail) -> str:
-        """Announce an eviction to the receiver; return what the sender is told."""
-        self._bus.publish(make_source(goal), MailEvicted(evicted))
-        if self._remote is not None:
-            # If it came from another daemon, its sender is told.
-            self._remote.wake_relay()
-        return (
-            f"goal {goal.id} had too many unread messages: its oldest, {evicted.id} from `{evicted.from_agent}`, was"
-            " evicted"
-        )
+    async def _announce_evicted(self, goal: MailTarget, evicted: Sequence[Mail]) -> None:
+        if evicted:
+            await self._losses.announce_evicted(evicted, {goal.id: goal})
+            if self._remote is not None:
+                # If it came from another daemon, its sender is told.
+                self._remote.wake_relay()
 
     async def wake_all(self, agent: str) -> None:
         """Start the runs of an agent for which mail is waiting, as when it arrives."""
@@ -264,8 +270,7 @@ class MailSender:
         mail, evicted = await self._mail.revive(mail_id, now=self._clock.now())
         assert goal is not None, "mail is deleted with its goal"
         self._announce(goal, mail)
-        for each in evicted:
-            self._announce_evicted(goal, each)
+        await self._announce_evicted(goal, evicted)
         return mail
 
 
@@ -287,3 +292,10 @@ def _no_goals(letter: Letter) -> str:
     if letter.goal_id:
         return f"no live goal `{letter.goal_id}` of agent_id `{letter.to}`"
     return f"no live goals for agent_id `{letter.to}`"
+
+
+def _explain_eviction(evicted: Mail) -> str:
+    return (
+        f"goal {evicted.goal_id} had too many unread messages: its oldest, {evicted.id} from `{evicted.from_agent}`,"
+        " was evicted"
+    )

@@ -8,7 +8,7 @@ from msgspec import Struct
 from moot.agents.registry import Registry
 from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
-from moot.domain.events import Event, EventSource, MailDelivered, MailEvicted, RunEnded, RunStarted
+from moot.domain.events import Event, EventSource, MailDelivered, RunEnded, RunStarted
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.tool import Tool
@@ -17,14 +17,15 @@ from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
+from moot.multiagent.peers.daemons.link import DaemonLink
+from moot.multiagent.peers.daemons.remote_directory import RemoteDirectory
 from moot.multiagent.peers.directory import PeerDirectory
-from moot.multiagent.peers.link import DaemonLink
+from moot.multiagent.peers.losses import Losses
 from moot.multiagent.peers.mail_sender import MailSender
-from moot.multiagent.peers.other_daemons import OtherDaemonDependencies, OtherDaemons
-from moot.multiagent.peers.plans import PlanApprovals
-from moot.multiagent.peers.remote_directory import RemoteDirectory
-from moot.multiagent.peers.replies import Replies
-from moot.multiagent.peers.tools import build_tools
+from moot.multiagent.peers.tools.peer_tools import build_tools
+from moot.multiagent.peers.tools.plans import PlanApprovals
+from moot.multiagent.peers.tools.replies import Replies
+from moot.multiagent.peers.transport.other_daemons import OtherDaemonDependencies, OtherDaemons
 from moot.multiagent.peers.wakes import Wakes
 
 
@@ -63,6 +64,7 @@ class Peers:
             clock=d.clock,
             rng=d.rng,
         )
+        self._losses = Losses(mail=d.storage.mail, mailboxes=d.mailboxes, bus=d.bus)
         self.others = self._build_others(d.link, remote)
         self.sender = MailSender(
             mail=d.storage.mail,
@@ -70,6 +72,7 @@ class Peers:
             directory=self.directory,
             mailboxes=d.mailboxes,
             wakes=self._wakes,
+            losses=self._losses,
             bus=d.bus,
             clock=d.clock,
             config=d.config,
@@ -95,6 +98,7 @@ class Peers:
                 find_agent=d.find_agent,
                 mailboxes=d.mailboxes,
                 wakes=self._wakes,
+                losses=self._losses,
                 bus=d.bus,
                 supervisor=d.supervisor,
                 config=d.config,
@@ -142,8 +146,10 @@ class Peers:
 
     async def _evict(self, source: EventSource) -> None:
         self._d.mailboxes.forget(source.key)
-        for mail in await self._d.storage.mail.evict(source.key, now=self._d.clock.now()):
-            self._d.bus.publish(source, MailEvicted(mail))
+        evicted = await self._d.storage.mail.evict(source.key, now=self._d.clock.now())
+        if evicted:
+            receivers, _ = await self._d.storage.mail.find_targets([evicted[0].goal_id])
+            await self._losses.announce_evicted(evicted, receivers)
         if self.others is not None:
             # A sender elsewhere is told.
             self.others.relay.wake()

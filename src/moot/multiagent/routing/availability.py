@@ -22,9 +22,13 @@ class Capability(Struct, frozen=True, kw_only=True):
     needs: str
     # Any one of these tools is enough.
     tools: tuple[str, ...]
+    # The setting that turns built-in tools on; "" if there are none, or they are always on.
+    setting: str = ""
 
     @property
     def enable(self) -> str:
+        if self.setting:
+            return f"{self.setting} in config.toml, which makes {self.role} a teammate that can do it"
         own = f"a tool of one's own named {' or '.join(self.tools)}" if self.tools else "a tool of one's own"
         gains = f", which makes {self.role} a teammate that can do it" if self.role else ""
         return (
@@ -44,14 +48,15 @@ CAPABILITIES = (
     ),
     Capability(
         label="automator", role="automator", needs="schedules, reminders, background tasks or workflows",
-        tools=("cron_*", "bg_*", "workflow_*"),
+        tools=("cron_*", "bg_*", "workflow_*"), setting="`enabled = true` in [cron] or [workflow]",
     ),
     Capability(
         label="chronicler", role="chronicler", needs="memory of conversations",
         tools=("memory_*", "observe_*", "reflect_*"),
     ),
     Capability(
-        label="ontologist", role="ontologist", needs="a store of types, entities and facts", tools=("ontology_*",)
+        label="ontologist", role="ontologist", needs="a store of types, entities and facts", tools=("ontology_*",),
+        setting="`enabled = true` in [graph]",
     ),
     Capability(
         label=UNSUPPORTED, role="", tools=(),

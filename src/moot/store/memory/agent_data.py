@@ -195,7 +195,7 @@ def _add_note(db: Database, key: ConversationKey, note: Note, now: float) -> Not
     row = nodes.require_held(db, key)
     if note.last_seq > row.last_seq:
         # The conversation was deleted meanwhile and a new one started.
-        raise NotFound(f"what was noted of {key} is gone", fix="Nothing has to be done.")
+        raise NotFound(f"the messages that the note is about were deleted from {key}", fix="Do nothing.")
     notes = _notes(db, row)
     last = note.last_seq or row.last_seq
     first = min(note.first_seq or _find_noted_seq(notes) + 1, last)

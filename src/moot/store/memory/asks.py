@@ -330,4 +330,4 @@ def _bounds(rule: Rule) -> tuple[object, ...]:
 
 def _delete_rule(db: Database, number: int) -> None:
     if not db.rules.remove(number):
-        raise NotFound(f"there is no rule {number}", fix="See which there are with `moot rules`.")
+        raise NotFound(f"there is no rule {number}", fix="`moot rules` lists them.")

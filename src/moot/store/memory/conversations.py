@@ -187,14 +187,14 @@ def open_stretch(db: Database, key: ConversationKey, closing: Archive | None, re
     row = nodes.require_held(db, key, epoch)
     continued = db.archives.get((row.id, resumed)) if resumed else None
     if resumed and continued is None:
-        raise NotFound(f"there is no archive {resumed}", fix="`moot archives` lists them.")
+        raise NotFound(f"there is no archive {resumed}", fix="`moot archives AGENT` lists them.")
     if closing is not None:
         closing = replace(closing, title=row.title or closing.title, is_closed=True, resumed=resumed)
         closed = _add_archive(db, row, closing)
     else:
         newest = db.archives.get((row.id, row.archives))
         if newest is None or row.last_seq > newest.last_seq:
-            raise Conflict("messages were added meanwhile", fix="Try it again.")
+            raise Conflict("messages were added to the conversation", fix="Try again.")
         closed = db.archives.put((row.id, newest.number), replace(newest, is_closed=True, resumed=resumed))
     title = continued.title if continued is not None else ""
     db.change_conversation(db.conversations[row.id], title=title)

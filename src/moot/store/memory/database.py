@@ -211,7 +211,10 @@ class Database:
         )
         self.deliveries: Table[str, DeliveryRow] = Table(journal, run=lambda row: row.run_id)
         self.mail: Table[str, MailRow] = Table(
-            journal, conversation=lambda row: row.conversation, thread=lambda row: row.mail.thread
+            journal,
+            conversation=lambda row: row.conversation,
+            thread=lambda row: row.mail.thread,
+            from_goal=lambda row: row.mail.from_goal or None,
         )
         self.outbox: Table[str, OutboxRow] = Table(journal, conversation=lambda row: row.conversation)
         self.sent_bridges: Table[str, Mail] = Table(

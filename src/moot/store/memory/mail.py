@@ -8,11 +8,12 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
 from moot.domain.goal import Goal, GoalState, MailTarget, make_goal_id, read_goal_id
 from moot.domain.inbox_message import NoticeState
+from moot.domain.lost_mail import LostMail
 from moot.domain.mail import INBOX_CAPACITY, DeadMail, Mail
 from moot.domain.run import RunKind, RunStatus
 from moot.domain.senders import is_reserved
 from moot.domain.token import Token
-from moot.store.memory import accounts, notices
+from moot.store.memory import accounts, lost_mail, notices
 from moot.store.memory.database import ConversationRow, Database, MailRow, RunRow, check_text
 from moot.store.memory.transactions import Transactions
 
@@ -27,6 +28,9 @@ class MemoryMail:
 
     async def list_unread(self, key: ConversationKey) -> list[Mail]:
         return await self._read(lambda db: list_unread(db, db.conversation(key)))
+
+    async def list_untold(self, key: ConversationKey) -> list[LostMail]:
+        return await self._read(lambda db: lost_mail.list_untold(db, db.conversation(key)))
 
     async def list_shown_by(self, run_id: str) -> list[Mail]:
         return await self._read(lambda db: _list_shown_by(db, run_id))
@@ -211,25 +215,23 @@ def _task(db: Database, run: RunRow) -> str:
 
 def _find_dead(db: Database, mail_id: str) -> Mail | None:
     row = db.mail.get(mail_id)
-    return row.mail if row is not None and _is_dead(db, row) else None
-
-
-def _is_dead(db: Database, row: MailRow) -> bool:
-    return bool(row.evicted_at) and db.deliveries.get(row.mail.id) is None
+    return row.mail if row is not None and lost_mail.is_dead(db, row) else None
 
 
 def _list_dead(db: Database, limit: int, skip: int) -> list[DeadMail]:
-    rows = [row for row in db.mail if _is_dead(db, row)]
+    rows = [row for row in db.mail if lost_mail.is_dead(db, row)]
     rows.sort(key=lambda row: (row.evicted_at, row.number), reverse=True)
     return [DeadMail(mail=row.mail, evicted_at=row.evicted_at) for row in rows[skip : skip + limit]]
 
 
 def _expire_dead(db: Database, before: float, batch: int) -> int:
-    dead = [row for row in db.mail if _is_dead(db, row) and row.evicted_at < before]
+    dead = [row for row in db.mail if lost_mail.is_dead(db, row) and row.evicted_at < before]
     oldest = sorted(dead, key=lambda row: row.evicted_at)[:batch]
+    lost_mail.forget_told(db, [row.mail.id for row in oldest])
     for row in oldest:
         db.mail.remove(row.mail.id)
     failed = sorted((row for row in db.outbox if 0 < row.failed_at < before), key=lambda row: row.failed_at)[:batch]
+    lost_mail.forget_told(db, [item.item.id for item in failed])
     for item in failed:
         db.outbox.remove(item.item.id)
     return len(oldest) + len(failed)
@@ -239,5 +241,6 @@ def _revive(db: Database, mail_id: str, now: float) -> tuple[Mail, list[Mail]]:
     mail = _find_dead(db, mail_id)
     if mail is None:
         raise NotFound(f"there is no evicted mail {mail_id}", fix="List it with `moot peers dead`.")
+    lost_mail.forget_told(db, [mail_id])
     db.mail.remove(mail_id)
     return mail, _send(db, [mail], now)

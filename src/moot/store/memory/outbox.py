@@ -22,8 +22,8 @@ from moot.domain.outbox import (
     ReturnedMail,
     make_resent_id,
 )
+from moot.store.memory import lost_mail, notices
 from moot.store.memory import mail as mail_rows
-from moot.store.memory import notices
 from moot.store.memory.database import Database, OutboxRow
 from moot.store.memory.transactions import Transactions
 
@@ -176,6 +176,7 @@ def _fail(db: Database, returned: ReturnedMail, now: float) -> ReturnedMail | No
     row = db.outbox[mail.id]
     db.outbox.put(mail.id, replace(row, item=replace(row.item, reason=returned.reason), failed_at=now))
     for old in _list_failed(db)[MOST_FAILED:]:
+        lost_mail.forget_told(db, [old.item.id])
         db.outbox.remove(old.item.id)
     return replace(returned, mail=row.item.mail)
 
@@ -207,6 +208,7 @@ def _resend(db: Database, mail_id: str, now: float) -> Mail:
     if row is None or not row.failed_at:
         raise NotFound(f"there is no mail {mail_id} that was given back", fix="List it with `moot peers dead`.")
     mail = replace(row.item.mail, id=make_resent_id(row.item.mail), sent_at=now)
+    lost_mail.forget_told(db, [mail_id])
     db.outbox.remove(mail_id)
     notices.insert(db, mail.id, mail)
     return mail

@@ -14,7 +14,7 @@ from moot.domain.senders import CHILD_SENDER
 from moot.domain.step_record import Part
 from moot.domain.trace import is_failure
 from moot.domain.usage import Usage, UsageRow
-from moot.store.memory import documents, found_runs, nodes, notices, workflows
+from moot.store.memory import documents, found_runs, lost_mail, nodes, notices, workflows
 from moot.store.memory.cron_jobs import remove_job
 from moot.store.memory.database import Database, PastRunRow, RunRow
 from moot.store.memory.mail import list_unread
@@ -115,6 +115,7 @@ def _remove_of_pair(db: Database, key: ConversationKey) -> None:
 
 
 def _remove_mail(db: Database, conversation: int) -> None:
+    lost_mail.forget_of_conversation(db, conversation)
     notices.add(
         db, list_unread(db, db.conversations[conversation]), NoticeState.EVICTED, "its conversation was deleted"
     )

@@ -211,7 +211,7 @@ def end(db: Database, key: ConversationKey, run_id: str, last: Last, now: float)
     if row.is_ended:
         return []
     if last.after is not None and last.after != conversation.last_seq:
-        raise Conflict(f"run {run_id} has said something that is not stored", fix="End it without its last words.")
+        raise Conflict(f"run {run_id} has text that is not stored", fix="End it without a reply.")
     closing = _closing(db, conversation, run_id, last.messages)
     written = db.append(conversation, run_id, [*closing, *last.messages], now)
     reply_seq = 0

@@ -70,7 +70,7 @@ def _set_scope(db: Database, scope: SecretScope, use: SecretUse) -> None:
 
 
 def _unknown_error(use: SecretUse) -> NotFound:
-    return NotFound(f"there is no secret {use.name!r}", fix="See which there are: `moot secrets list`.")
+    return NotFound(f"there is no secret {use.name!r}", fix="`moot secrets list` lists them.")
 
 
 def _count_uses(db: Database, uses: Sequence[SecretUse]) -> None:

@@ -158,7 +158,7 @@ def _list_recent(db: Database, limit: int, failed: bool) -> list[RecordedRun]:
 def _find_only(db: Database, written: str) -> RunRow:
     found = sorted(row.id for row in db.runs if row.id.startswith(written))
     if not written or not found:
-        raise NotFound(f"there is no trace of a run {written!r}", fix="See which there are with `moot trace list`.")
+        raise NotFound(f"there is no trace of a run {written!r}", fix="`moot trace` lists them.")
     if len(found) > 1 and found[0] != written:
         raise BadRequest(f"more than one run begins with {written!r}", fix="Write more of its id.")
     return db.runs[found[0]]

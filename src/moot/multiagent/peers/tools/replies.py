@@ -1,4 +1,4 @@
-"""Replies: waits for mail with a given correlation id in one conversation. Used by tools.py and plans.py."""
+"""Replies: waits for mail with a given correlation id in one conversation. Used by peer_tools.py and plans.py."""
 
 import asyncio
 from collections.abc import Callable, Sequence

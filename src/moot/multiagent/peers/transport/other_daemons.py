@@ -18,16 +18,17 @@ from moot.domain.ports.storage import Storage
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.supervisor import Supervisor
-from moot.multiagent.peers.confirmations import Confirmations
+from moot.multiagent.peers.daemons.link import DaemonLink
+from moot.multiagent.peers.daemons.remote_directory import RemoteDirectory
+from moot.multiagent.peers.daemons.signatures import make_fingerprint
 from moot.multiagent.peers.directory import PeerDirectory
-from moot.multiagent.peers.link import DaemonLink
-from moot.multiagent.peers.outbox_expiry import OutboxExpiry, OutboxExpiryDependencies
-from moot.multiagent.peers.presence import Presence, PresenceDependencies
-from moot.multiagent.peers.receiver import Receiver, ReceiverDependencies
-from moot.multiagent.peers.relay import Relay
-from moot.multiagent.peers.remote_directory import RemoteDirectory
-from moot.multiagent.peers.remote_sender import RemoteSender
-from moot.multiagent.peers.signatures import make_fingerprint
+from moot.multiagent.peers.losses import Losses
+from moot.multiagent.peers.transport.confirmations import Confirmations
+from moot.multiagent.peers.transport.outbox_expiry import OutboxExpiry, OutboxExpiryDependencies
+from moot.multiagent.peers.transport.presence import Presence, PresenceDependencies
+from moot.multiagent.peers.transport.receiver import Receiver, ReceiverDependencies
+from moot.multiagent.peers.transport.relay import Relay
+from moot.multiagent.peers.transport.remote_sender import RemoteSender
 from moot.multiagent.peers.wakes import Wakes
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class OtherDaemonDependencies(Struct, frozen=True, kw_only=True):
     find_agent: Callable[[str], Agent | None]
     mailboxes: Mailboxes
     wakes: Wakes
+    losses: Losses
     bus: Bus
     supervisor: Supervisor
     config: Callable[[], PeersConfig]
@@ -91,6 +93,7 @@ class OtherDaemons:
                 find_agent=d.find_agent,
                 mailboxes=d.mailboxes,
                 wakes=d.wakes,
+                losses=d.losses,
                 bus=d.bus,
                 supervisor=d.supervisor,
                 clock=d.clock,
@@ -103,6 +106,7 @@ class OtherDaemons:
                 mail=storage.mail,
                 mailboxes=d.mailboxes,
                 wakes=d.wakes,
+                losses=d.losses,
                 bus=d.bus,
                 clock=d.clock,
             )

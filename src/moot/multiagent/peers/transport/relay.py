@@ -30,10 +30,10 @@ from moot.domain.ports.clock import Clock
 from moot.domain.ports.outbox import Outbox
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
-from moot.multiagent.peers.batch_signatures import sign_all
-from moot.multiagent.peers.confirmations import Confirmations
-from moot.multiagent.peers.link import DaemonLink
-from moot.multiagent.peers.remote_directory import RemoteDirectory
+from moot.multiagent.peers.daemons.batch_signatures import sign_all
+from moot.multiagent.peers.daemons.link import DaemonLink
+from moot.multiagent.peers.daemons.remote_directory import RemoteDirectory
+from moot.multiagent.peers.transport.confirmations import Confirmations
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.tool import RunContext, ToolResult
 from moot.multiagent.peers.mail_sender import MailSender
-from moot.multiagent.peers.replies import Replies, show_mail
+from moot.multiagent.peers.tools.replies import Replies, show_mail
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from moot.domain.text import clean, defuse
 from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.letter import DeliveryReport, Letter, check_address, check_letter
 from moot.multiagent.peers.mail_sender import MailSender
-from moot.multiagent.peers.plans import PlanApprovals
-from moot.multiagent.peers.replies import Replies, show_mail
+from moot.multiagent.peers.tools.plans import PlanApprovals
+from moot.multiagent.peers.tools.replies import Replies, show_mail
 
 _SEND = "send_to_peer"
 # What an agent is told where agents do not write to each other.
@@ -131,7 +131,7 @@ class SendToPeer:
             "unreachable_reasons": report.unreachable_reasons,
             **({"stopped_for": to} if is_stopped else {}),
         }
-        return ToolResult(content=msgspec.json.encode(content).decode(), is_error=not is_sent)
+        return ToolResult(content=msgspec.json.encode(content).decode(), is_error=not is_sent, delivers=report.told)
 
     async def _send(self, arguments: dict[str, Any], context: RunContext) -> DeliveryReport:
         letter = await self._write_letter(arguments, context)

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from moot.domain.outbox import KnownDaemon, Position
 from moot.domain.peer_address import join_address, split_address
-from moot.multiagent.peers.link import DaemonLink
-from moot.multiagent.peers.presence_record import MOST_DAEMONS, PeerAgent, PresenceRecord
-from moot.multiagent.peers.signatures import make_fingerprint
+from moot.multiagent.peers.daemons.link import DaemonLink
+from moot.multiagent.peers.daemons.presence_record import MOST_DAEMONS, PeerAgent, PresenceRecord
+from moot.multiagent.peers.daemons.signatures import make_fingerprint
 
 # A daemon counts as gone when nothing was heard of it for this long.
 EXPIRY_SECONDS = 10.0

@@ -12,7 +12,7 @@ from moot.domain.errors import BadRequest
 from moot.domain.goal import read_goal_id
 from moot.domain.outbox import Position
 from moot.domain.peer_address import is_daemon_name, is_peer_pattern
-from moot.multiagent.peers.signatures import Identity, is_key, verify
+from moot.multiagent.peers.daemons.signatures import Identity, is_key, verify
 
 MAX_RECORD_BYTES = 1024 * 1024
 # One more than a message may go to, so that a sender knows that there are too many.

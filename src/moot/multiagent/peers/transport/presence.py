@@ -24,10 +24,8 @@ from moot.domain.ports.store import Store
 from moot.domain.senders import is_reserved
 from moot.engine.bus import Bus
 from moot.engine.supervisor import Supervisor
-from moot.multiagent.peers.confirmations import Confirmations
-from moot.multiagent.peers.directory import find_principal
-from moot.multiagent.peers.link import DaemonLink
-from moot.multiagent.peers.presence_record import (
+from moot.multiagent.peers.daemons.link import DaemonLink
+from moot.multiagent.peers.daemons.presence_record import (
     MOST_DAEMONS,
     MOST_GOALS_OF_AGENT,
     PeerAgent,
@@ -36,9 +34,11 @@ from moot.multiagent.peers.presence_record import (
     read_record,
     shorten_description,
 )
-from moot.multiagent.peers.relay import Relay
-from moot.multiagent.peers.remote_directory import EXPIRY_SECONDS, RemoteDirectory
-from moot.multiagent.peers.signatures import make_fingerprint
+from moot.multiagent.peers.daemons.remote_directory import EXPIRY_SECONDS, RemoteDirectory
+from moot.multiagent.peers.daemons.signatures import make_fingerprint
+from moot.multiagent.peers.directory import find_principal
+from moot.multiagent.peers.transport.confirmations import Confirmations
+from moot.multiagent.peers.transport.relay import Relay
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,8 @@ import logging
 
 from msgspec import Struct
 
-from moot.domain.bridge import is_bridge
 from moot.domain.errors import MootError
-from moot.domain.events import BridgeRefused, MailDelivered, MailDropped
+from moot.domain.events import MailDelivered
 from moot.domain.outbox import ReturnedMail
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
@@ -17,8 +16,9 @@ from moot.domain.ports.outbox import Outbox
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.multiagent.peers.bridge import find_refusal
+from moot.multiagent.peers.daemons.link import DaemonLink
 from moot.multiagent.peers.directory import make_source
-from moot.multiagent.peers.link import DaemonLink
+from moot.multiagent.peers.losses import Losses
 from moot.multiagent.peers.wakes import Wakes
 
 logger = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ class OutboxExpiryDependencies(Struct, frozen=True, kw_only=True):
     mail: MailStore
     mailboxes: Mailboxes
     wakes: Wakes
+    losses: Losses
     bus: Bus
     clock: Clock
 
@@ -57,10 +58,8 @@ class OutboxExpiry:
         days, now = d.link.outbox_days(), d.clock.now()
         reason = f"it was not received within {days:g} days"
         while returned := await d.outbox.expire(before=now - days * DAY, reason=reason, now=now, batch=_BATCH):
-            senders, _ = await d.mail.find_targets([each.mail.from_goal for each in returned])
+            await d.losses.announce_returned(returned)
             for each in returned:
-                kind = BridgeRefused if is_bridge(each.mail.body) else MailDropped
-                d.bus.publish(make_source(senders.get(each.mail.from_goal)), kind(each.mail, each.reason))
                 await self._answer(each)
 
     async def _answer(self, returned: ReturnedMail) -> None:

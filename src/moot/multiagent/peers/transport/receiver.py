@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from moot.domain.agent import Agent
-from moot.domain.bridge import is_bridge
-from moot.domain.events import BridgeRefused, MailDelivered, MailDropped, MailEvicted
+from moot.domain.events import MailDelivered, MailDropped
 from moot.domain.goal import GoalKind, MailTarget
-from moot.domain.inbox_message import NoticeState, read_subject
+from moot.domain.inbox_message import read_subject
 from moot.domain.mail import Mail
 from moot.domain.outbox import Position, Receipt, ReceiptResult, ReturnedMail
 from moot.domain.ports.broker import Arrival, Batch
@@ -26,13 +25,21 @@ from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
-from moot.multiagent.peers.arrivals import Message, Rejection, check_mail, check_returned, give_back, read_arrival
 from moot.multiagent.peers.bridge import find_arrival_flaw, find_refusal
+from moot.multiagent.peers.daemons.link import DaemonLink
+from moot.multiagent.peers.daemons.remote_directory import RemoteDirectory
 from moot.multiagent.peers.directory import find_principal, make_source
-from moot.multiagent.peers.link import DaemonLink
-from moot.multiagent.peers.presence import Presence
-from moot.multiagent.peers.relay import Relay
-from moot.multiagent.peers.remote_directory import RemoteDirectory
+from moot.multiagent.peers.losses import Losses, make_loss_event
+from moot.multiagent.peers.transport.arrivals import (
+    Message,
+    Rejection,
+    check_mail,
+    check_returned,
+    give_back,
+    read_arrival,
+)
+from moot.multiagent.peers.transport.presence import Presence
+from moot.multiagent.peers.transport.relay import Relay
 from moot.multiagent.peers.wakes import Wakes
 
 logger = logging.getLogger(__name__)
@@ -48,6 +55,7 @@ class ReceiverDependencies(Struct, frozen=True, kw_only=True):
     find_agent: Callable[[str], Agent | None]
     mailboxes: Mailboxes
     wakes: Wakes
+    losses: Losses
     bus: Bus
     supervisor: Supervisor
     clock: Clock
@@ -176,23 +184,16 @@ class Receiver:
             d.bus.publish(make_source(goal), MailDelivered(mail))
             d.mailboxes.add(goal.key)
             d.wakes.consider(goal.key)
-        for mail in result.evicted:
-            d.bus.publish(make_source(goals.get(mail.goal_id)), MailEvicted(mail))
+        if result.evicted:
+            await d.losses.announce_evicted(result.evicted, goals)
         for each in result.refused:
-            d.bus.publish(make_source(goals.get(each.mail.goal_id)), _make_event(each))
-        await self._announce_returned(result.returned)
+            d.bus.publish(make_source(goals.get(each.mail.goal_id)), make_loss_event(each))
+        if result.returned:
+            await d.losses.announce_returned(result.returned)
         await self._evict_from_ended([goals[goal_id] for goal_id in {mail.goal_id for mail in result.stored}])
         if result.evicted or result.refused:
             # There are notices to be sent.
             d.relay.wake()
-
-    async def _announce_returned(self, returned: Sequence[ReturnedMail]) -> None:
-        """Tell the senders of this store what became of their mail."""
-        if not returned:
-            return
-        senders, _ = await self._d.mail.find_targets([each.mail.from_goal for each in returned])
-        for each in returned:
-            self._d.bus.publish(make_source(senders.get(each.mail.from_goal)), _make_event(each))
 
     async def _evict_from_ended(self, goals: Sequence[MailTarget]) -> None:
         """Give back mail for runs that ended while it was being stored."""
@@ -202,21 +203,13 @@ class Receiver:
         for goal in found.values():
             if goal.has_ended:
                 d.mailboxes.forget(goal.key)
-                for mail in await d.mail.evict(goal.key, now=d.clock.now()):
-                    d.bus.publish(make_source(goal), MailEvicted(mail))
+                await d.losses.announce_evicted(await d.mail.evict(goal.key, now=d.clock.now()), {goal.id: goal})
                 d.relay.wake()
 
 
 def _list_goal_ids(arrivals: Sequence[Arrival]) -> list[str]:
     subjects = (read_subject(arrival.parcel.subject) for arrival in arrivals)
     return list(dict.fromkeys(subject[1] for subject in subjects if subject is not None))
-
-
-def _make_event(returned: ReturnedMail) -> MailEvicted | BridgeRefused | MailDropped:
-    if returned.state is NoticeState.EVICTED:
-        return MailEvicted(returned.mail)
-    kind = BridgeRefused if is_bridge(returned.mail.body) else MailDropped
-    return kind(returned.mail, returned.reason)
 
 
 def _split(batch: Batch, known: Position | None) -> Iterator[tuple[Sequence[Arrival], Position]]:

@@ -33,9 +33,9 @@ from moot.domain.peer_address import PERSON, is_allowed, join_address, split_add
 from moot.domain.ports.broker import Arrival, Parcel
 from moot.domain.token import Token
 from moot.domain.uuid_text import hash_to_uuid
-from moot.multiagent.peers.batch_signatures import verify_message
+from moot.multiagent.peers.daemons.batch_signatures import verify_message
+from moot.multiagent.peers.daemons.remote_directory import RemoteDirectory
 from moot.multiagent.peers.directory import explain_not_accepted, find_principal
-from moot.multiagent.peers.remote_directory import RemoteDirectory
 
 _UNVERIFIED = " (unverified)"
 _SENDER = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,63}}|{PERSON}.+", re.DOTALL)

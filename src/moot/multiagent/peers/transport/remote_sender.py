@@ -21,10 +21,10 @@ from moot.domain.outbox import OutboxItem
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.outbox import Outbox
 from moot.engine.supervisor import Supervisor
+from moot.multiagent.peers.daemons.remote_directory import RemoteAgent, RemoteDirectory
 from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.letter import DeliveryReport, Letter, make_mail_of
-from moot.multiagent.peers.relay import Relay
-from moot.multiagent.peers.remote_directory import RemoteAgent, RemoteDirectory
+from moot.multiagent.peers.transport.relay import Relay
 
 # How long a call waits for the broker.
 _PATIENCE_SECONDS = 2.0

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from moot.domain.ports.broker import Broker
-from moot.multiagent.peers.signatures import Identity
+from moot.multiagent.peers.daemons.signatures import Identity
 
 
 class DaemonLink:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
 
-from moot.multiagent.peers.signatures import Identity, verify
+from moot.multiagent.peers.daemons.signatures import Identity, verify
 
 # Leaves, nodes and roots begin differently, and no message begins like a root, so that none is taken for another.
 _LEAF, _NODE, _ROOT = b"\x00", b"\x01", b"moot-mail-batch-1:"

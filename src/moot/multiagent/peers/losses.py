@@ -1,0 +1,62 @@
+"""Losses: announces mail that nobody will read, to its receiver and to its sender.
+
+Both get an event, and their agents are told at their next step (engine/mailboxes.py, engine/injection.py); a sender on
+another daemon gets a notice through the outbox. Used by mail_sender.py, receiver.py, outbox_expiry.py and peers.py.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from moot.domain.bridge import is_bridge
+from moot.domain.events import BridgeRefused, MailDropped, MailEvicted
+from moot.domain.goal import MailTarget
+from moot.domain.inbox_message import NoticeState
+from moot.domain.mail import Mail
+from moot.domain.outbox import ReturnedMail
+from moot.domain.ports.mail import MailStore
+from moot.engine.bus import Bus
+from moot.engine.mailboxes import Mailboxes
+from moot.multiagent.peers.directory import make_source
+
+
+class Losses:
+    def __init__(self, *, mail: MailStore, mailboxes: Mailboxes, bus: Bus) -> None:
+        self._mail = mail
+        self._mailboxes = mailboxes
+        self._bus = bus
+
+    async def announce_evicted(self, evicted: Sequence[Mail], receivers: Mapping[str, MailTarget]) -> None:
+        """Announce mail that was evicted here. `receivers` are the goals it was for, by their ids."""
+        for mail in evicted:
+            receiver = receivers.get(mail.goal_id)
+            self._bus.publish(make_source(receiver), MailEvicted(mail))
+            self._note(receiver)
+        senders = await self._find_senders(evicted)
+        for mail in evicted:
+            # A sender on another daemon is told there.
+            if (sender := senders.get(mail.from_goal)) is not None:
+                self._bus.publish(make_source(sender), MailEvicted(mail))
+                self._note(sender)
+
+    async def announce_returned(self, returned: Sequence[ReturnedMail]) -> None:
+        """Announce to its senders the mail that other daemons gave back."""
+        senders = await self._find_senders([each.mail for each in returned])
+        for each in returned:
+            sender = senders.get(each.mail.from_goal)
+            self._bus.publish(make_source(sender), make_loss_event(each))
+            self._note(sender)
+
+    async def _find_senders(self, mails: Sequence[Mail]) -> Mapping[str, MailTarget]:
+        goal_ids = list(dict.fromkeys(mail.from_goal for mail in mails if mail.from_goal))
+        return (await self._mail.find_targets(goal_ids))[0] if goal_ids else {}
+
+    def _note(self, goal: MailTarget | None) -> None:
+        # A run that has ended takes no more steps; if its conversation goes on, it is told then.
+        if goal is not None and not goal.has_ended:
+            self._mailboxes.add_loss(goal.key)
+
+
+def make_loss_event(returned: ReturnedMail) -> MailEvicted | BridgeRefused | MailDropped:
+    if returned.state is NoticeState.EVICTED:
+        return MailEvicted(returned.mail)
+    kind = BridgeRefused if is_bridge(returned.mail.body) else MailDropped
+    return kind(returned.mail, returned.reason)

@@ -1,0 +1,1 @@
+"""The tools with which agents write to each other, and what waits for their answers."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import ConversationKey
 from moot.domain.rag import Document, DocumentChange, NewPassage, SourceKind
 from moot.domain.rag_config import RagConfig
@@ -79,7 +80,7 @@ async def measure_documents(home: Path, passages: int) -> DocumentTimes:
 
 async def _measure_indexing(put: Put, rng: random.Random, vocabulary: list[str]) -> tuple[float, list[NewPassage]]:
     samples: list[NewPassage] = []
-    async with DocumentReader(seconds=60.0) as reader:
+    async with DocumentReader(seconds=60.0, clock=SystemClock()) as reader:
         parser = Parser(reader, RagConfig(), choose_local(RagConfig()), lambda text: text)
         await parser.parse_file("warm.txt", b"The first file loads what the others need.")
         files = ["\n\n".join(write_text(rng, vocabulary) for _ in range(100)).encode() for _ in range(_READ // 100)]

@@ -11,12 +11,13 @@ import msgspec
 from moot.automation.cron_jobs import CONVERSATION, NOWHERE, CronJobs, JobDraft
 from moot.automation.firing_status import describe_firing
 from moot.automation.owners import AgentChooser, find_owner
-from moot.domain.cron_job import MOST_FIRINGS, ConversationMode, CronJob, FiringRecord, MissedRule
+from moot.domain.cron_job import MOST_FIRINGS, CronJob, FiringRecord, JobIsolation, MissedRule
 from moot.domain.errors import BadRequest
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run_view import RunView
 from moot.domain.schedule import ScheduleKind, format_instant
+from moot.domain.senders import SenderSet
 from moot.domain.text import clean
 from moot.multiagent.teammates.teammates import Teammates
 
@@ -69,7 +70,7 @@ class CronAdd:
                 },
                 "session_mode": {
                     "type": "string",
-                    "enum": list(ConversationMode),
+                    "enum": list(JobIsolation),
                     "description": "isolated: each run has a new conversation (default). main: all runs share one.",
                 },
                 "deliver_to": {
@@ -263,7 +264,9 @@ class CronHistory:
         job_id = str(arguments.get("job_id") or "").strip()
         if job_id:
             job_id = (await self._jobs.find(owner, job_id)).id
-        found = await self._jobs.list_firings(job_id=job_id, agent=owner.agent, sender=owner.sender, limit=limit)
+        found = await self._jobs.list_firings(
+            SenderSet(names=(owner.sender,)), job_id=job_id, agent=owner.agent, limit=limit
+        )
         runs = [RunView(record.run) for record in found if record.run is not None]
         text = await self._teammates.texts.join(runs, lambda _: _render_history(found, self._teammates))
         return ToolResult(content=text.content, taint=text.taint.union(*(record.job.taint for record in found)))
@@ -320,7 +323,7 @@ def _entry_data(record: FiringRecord, teammates: Teammates) -> dict[str, Any]:
         data["started_at"] = format_instant(run.started_at, zone) if run.started_at else None
         data["completed_at"] = format_instant(run.ended_at, zone) if run.ended_at else None
         if run.end is not None:
-            data["result"] = _cut(run.end.content, _SHOWN_RESULT) or None
+            data["result"] = _cut(run.end.answer, _SHOWN_RESULT) or None
             data["error"] = run.end.error or None
             data["tokens_used"] = run.end.usage.total
     return {name: value for name, value in data.items() if value is not None}

@@ -124,6 +124,7 @@ class Daemon:
                 broker=self.broker,
                 supervisor=self.supervisor,
                 scheduler=self.automation.scheduler,
+                warm_up=self.runtime.warm_up,
             )
         )
         self.principals = Principals(storage.store, self.clock)

@@ -76,7 +76,7 @@ class Extraction(Struct, frozen=True):
     confidence: str = "low"
 
 
-class Gap(Struct, frozen=True):
+class KnowledgeGap(Struct, frozen=True):
     """Something that is not known and would help."""
 
     topic: str
@@ -97,7 +97,7 @@ class Findings(Struct, frozen=True):
     """What an analysis of a conversation has found."""
 
     knowledge: tuple[Extraction, ...] = ()
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[KnowledgeGap, ...] = ()
     answers: tuple[FoundAnswer, ...] = ()
 
 

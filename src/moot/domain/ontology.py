@@ -63,7 +63,7 @@ class Term(Struct, frozen=True, kw_only=True):
     taint: frozenset[str] = frozenset()
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class TermUsage(Struct, frozen=True, kw_only=True):
     """How much a type is used."""
 
     entities: int
@@ -75,7 +75,7 @@ class Usage(Struct, frozen=True, kw_only=True):
     taint: frozenset[str] = frozenset()
 
 
-class Health(Struct, frozen=True, kw_only=True):
+class GraphHealth(Struct, frozen=True, kw_only=True):
     """Counts of a graph."""
 
     types: dict[str, int]

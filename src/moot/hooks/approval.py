@@ -162,7 +162,7 @@ class ApprovalGate:
             return await self._turn_dial(call, "every tool needs approval")
         if spec.safety is not Safety.DANGEROUS:
             return Judgement(call=call)
-        found = await self._modes.find(call.context.asks_in)
+        found = await self._modes.find_of_run(call.context)
         if config.policy == "configured" and not found.is_chosen:
             return Judgement(call=call)
         if found.mode not in (Mode.WORK, Mode.FREE):
@@ -176,7 +176,7 @@ class ApprovalGate:
 
         It never does once the run has seen untrusted text. Doubtful commands and secrets do not come here.
         """
-        level = await self._modes.find_auto_approve(call.context.asks_in, call.context.speaker)
+        level = await self._modes.find_level_of_run(call.context)
         if level is AutoApproveLevel.NONE or call.context.taint:
             return Judgement(reason=reason, call=call)
         reach = await _find_reach(call)

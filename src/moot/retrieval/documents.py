@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -209,7 +210,9 @@ class Documents:
             return ["Indexing is under way; not everything is found yet."]
         # It goes on when the time is over: otherwise a file that takes longer would be begun anew by every search.
         work = self._d.start("bring documents up to date", self._sync_due(owner))
-        await asyncio.wait({work}, timeout=self._d.config().refresh_seconds)
+        with suppress(TimeoutError):
+            async with self._d.clock.timeout(self._d.config().refresh_seconds):
+                await asyncio.wait({work})
         return work.result() if work.done() else ["Many files have changed; not all of them are indexed yet."]
 
     async def _sync_due(self, owner: ConversationKey) -> list[str]:

@@ -79,7 +79,7 @@ class Indexer:
         return work.report
 
     def _open_reader(self) -> DocumentReader:
-        return DocumentReader(seconds=self._d.config().read_seconds, places=self._places)
+        return DocumentReader(seconds=self._d.config().read_seconds, clock=self._d.clock, places=self._places)
 
     async def put_page(self, owner: ConversationKey, source: Source, page: Page) -> IndexReport:
         """Index a page that was fetched; raises if it is refused."""

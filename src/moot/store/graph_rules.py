@@ -9,16 +9,16 @@ from msgspec.structs import replace
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.graph import (
     MOST_FACTS,
-    Asserted,
+    AssertedFact,
     Entity,
     Fact,
     FactFilter,
-    Merged,
+    MergedEntity,
     NewFact,
     Period,
     Statement,
-    Walk,
-    Walked,
+    Traversal,
+    TraversalResult,
     excludes,
     find_conflicts,
     walk_graph,
@@ -26,10 +26,10 @@ from moot.domain.graph import (
 from moot.domain.graph import Conflict as FactConflict
 from moot.domain.near_names import find_near, suggest_name
 from moot.domain.ontology import (
-    Health,
+    GraphHealth,
     TermKind,
     TermStatus,
-    Usage,
+    TermUsage,
     check_open,
     list_exclusive,
     list_hidden,
@@ -48,7 +48,7 @@ _LONGEST_NUMBER = 18
 # ---- facts ----------------------------------------------------------------------------------------
 
 
-def assert_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: bool) -> Asserted:
+def assert_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: bool) -> AssertedFact:
     check_alike(rows, [new])
     asserted = add_fact(rows, new, statement, proposes=proposes)
     if not asserted.is_new:
@@ -58,7 +58,7 @@ def assert_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes
     return replace(asserted, conflict=conflict)
 
 
-def add_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: bool) -> Asserted:
+def add_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: bool) -> AssertedFact:
     """Store a fact unless it is known, without a look at what it contradicts."""
     proposed = [
         *use_term(rows, TermKind.PREDICATE, new.predicate, statement, proposes=proposes),
@@ -72,11 +72,11 @@ def add_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: b
     known = rows.find_same(subject, new.predicate, target, valid)
     if known:
         _confirm(rows, rows.get_fact(known), new, statement)
-        return Asserted(fact=rows.get_fact(known), is_new=False, proposed=tuple(proposed))
+        return AssertedFact(fact=rows.get_fact(known), is_new=False, proposed=tuple(proposed))
     if rows.count_facts() >= MOST_FACTS:
         raise BadRequest(f"the graph has {MOST_FACTS} facts already", fix="Export it and clear it.")
     number = rows.add_fact(new, valid, subject, target, statement)
-    return Asserted(fact=rows.get_fact(number), is_new=True, proposed=tuple(proposed))
+    return AssertedFact(fact=rows.get_fact(number), is_new=True, proposed=tuple(proposed))
 
 
 def _confirm(rows: GraphRows, known: Fact, new: NewFact, statement: Statement) -> None:
@@ -146,7 +146,7 @@ def _join_taint(facts: Sequence[Fact]) -> frozenset[str]:
     return frozenset().union(*(fact.taint for fact in facts))
 
 
-def replace_fact(rows: GraphRows, new: NewFact, reason: str, statement: Statement) -> Asserted:
+def replace_fact(rows: GraphRows, new: NewFact, reason: str, statement: Statement) -> AssertedFact:
     check_alike(rows, [new])
     asserted = add_fact(rows, new, statement, proposes=False)
     wanted = FactFilter(subject=asserted.fact.subject, predicate=new.predicate, limit=_EVERYTHING)
@@ -166,7 +166,7 @@ def list_facts(rows: GraphRows, wanted: FactFilter) -> list[Fact]:
     return rows.list_facts(wanted, frozenset() if wanted.includes_hidden else list_hidden(terms))
 
 
-def walk(rows: GraphRows, wanted: Walk) -> Walked:
+def walk(rows: GraphRows, wanted: Traversal) -> TraversalResult:
     start = rows.get_entity(require_entity(rows, wanted.start).root).id
     terms = rows.load_terms()
     for predicate in wanted.predicates:
@@ -279,7 +279,7 @@ def use_entity(rows: GraphRows, entity_id: str, type_name: str, statement: State
     return row
 
 
-def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statement: Statement) -> Merged:
+def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statement: Statement) -> MergedEntity:
     target = rows.get_entity(require_entity(rows, canonical).root)
     row = require_entity(rows, duplicate)
     if row.root == target.number:
@@ -302,10 +302,10 @@ def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statemen
     rows.put_entity(merged)
     made = tuple(each for each in conflicts_about(rows, target.id) if each.id not in before)
     aliases = tuple(each.id for each in group)
-    return Merged(canonical=target.id, duplicate=row.id, facts=moved, aliases=aliases, conflicts=made)
+    return MergedEntity(canonical=target.id, duplicate=row.id, facts=moved, aliases=aliases, conflicts=made)
 
 
-def unmerge(rows: GraphRows, alias: str) -> Merged:
+def unmerge(rows: GraphRows, alias: str) -> MergedEntity:
     row = require_entity(rows, alias)
     if not row.parent:
         others = [each.id for each in rows.list_group(row.root) if each.number != row.number]
@@ -325,19 +325,19 @@ def unmerge(rows: GraphRows, alias: str) -> Merged:
             rows.put_entity(replace(each, root=row.number))
     rows.put_entity(replace(row, root=row.number, parent=0, merge_reason="", merge_taint=frozenset()))
     aliases = tuple(each.id for each in group if each.number in freed)
-    return Merged(canonical=into.id, duplicate=row.id, facts=rows.count_about(row.number), aliases=aliases)
+    return MergedEntity(canonical=into.id, duplicate=row.id, facts=rows.count_about(row.number), aliases=aliases)
 
 
 # ---- counts --------------------------------------------------------------------------------------
 
 
-def measure_type(rows: GraphRows, name: str) -> Usage:
+def measure_type(rows: GraphRows, name: str) -> TermUsage:
     terms = rows.load_terms()
     term = require_term(terms, TermKind.TYPE, name)
     entities, properties, predicates = rows.measure_type(name)
     # The names of properties and predicates may come from untrusted text.
     named = (terms[TermKind.PREDICATE, each].taint for each in predicates)
-    return Usage(
+    return TermUsage(
         entities=entities,
         facts=sum(predicates.values()),
         properties=properties,
@@ -346,12 +346,12 @@ def measure_type(rows: GraphRows, name: str) -> Usage:
     )
 
 
-def measure(rows: GraphRows) -> Health:
+def measure(rows: GraphRows) -> GraphHealth:
     counts: dict[TermKind, dict[str, int]] = {kind: dict.fromkeys(TermStatus, 0) for kind in TermKind}
     for term in rows.load_terms().values():
         counts[term.kind][term.status.value] += 1
     entities, merged, facts, retracted = rows.measure()
-    return Health(
+    return GraphHealth(
         types=counts[TermKind.TYPE],
         predicates=counts[TermKind.PREDICATE],
         entities=entities,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from moot.daemon.clock import ManualClock
+from moot.daemon.clock import ManualClock, SystemClock
 from moot.daemon.principal import Principal
 from moot.daemon.requests.documents import DocumentRequests, _list_remarks
 from moot.domain.config import Config, WebConfig
@@ -131,7 +131,7 @@ async def test_readers_take_turns_and_there_are_no_more_processes_than_places() 
             await super()._end()
 
     async def work(name: str) -> None:
-        async with Reader(seconds=30.0, places=places) as reader:
+        async with Reader(seconds=30.0, clock=SystemClock(), places=places) as reader:
             for _ in range(2):
                 await reader.split(SPLIT)
                 order.append(name)
@@ -145,7 +145,7 @@ async def test_readers_take_turns_and_there_are_no_more_processes_than_places() 
             async def _exchange(self, task: bytes, error: type[BaseException] = broken) -> Split:
                 raise error
 
-        async with Broken(seconds=30.0, places=places) as reader:
+        async with Broken(seconds=30.0, clock=SystemClock(), places=places) as reader:
             with pytest.raises((asyncio.CancelledError, BadRequest)):
                 await reader.split(SPLIT)
     await work("c")

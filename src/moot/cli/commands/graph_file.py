@@ -19,7 +19,7 @@ from moot.cli.stdin import read_stdin
 from moot.client.connection import Connection
 from moot.domain.errors import BadRequest, MootError, TooLarge
 from moot.domain.graph import NewEntity, NewFact, Refusal
-from moot.domain.graph_import import Parsed, parse_csv, parse_json, parse_jsonl
+from moot.domain.graph_import import ParsedGraph, parse_csv, parse_json, parse_jsonl
 from moot.domain.ontology import Term, TermKind, format_time
 from moot.wire import moot_pb2 as pb
 
@@ -90,7 +90,7 @@ def import_graph(file: str, type_name: str, trust: bool, sender: str) -> None:
     output.emit(data, render=lambda _: _render_total(total, parsed.total))
 
 
-def _parse(file: str, type_name: str) -> Parsed:
+def _parse(file: str, type_name: str) -> ParsedGraph:
     text = read_stdin() if file == "-" else _read_file(Path(file))
     suffix = Path(file).suffix.lower()
     if suffix in (".csv", ".tsv"):
@@ -116,7 +116,7 @@ def _read_file(path: Path) -> str:
         raise BadRequest(f"{path} is not UTF-8 text", fix="Convert it to UTF-8 first.") from error
 
 
-def _split(parsed: Parsed) -> Iterator[tuple[Sequence[_Piece], str]]:
+def _split(parsed: ParsedGraph) -> Iterator[tuple[Sequence[_Piece], str]]:
     """Return the parts to send: the entities of each, and its document. The first declares types and predicates."""
     declared = [_term_data(term) for term in parsed.declared]
     part: list[_Piece] = []

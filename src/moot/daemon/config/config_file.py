@@ -354,7 +354,10 @@ class ConfigReader:
             key = known.get(name)
             if key is None:
                 if name not in beside:
-                    self._warn((*path, name), f"unknown key `{name}`, ignored{_nearest_name(name, (*known, *beside))}")
+                    # Imported only for a file with a mistake in it.
+                    from moot.daemon.config.near_keys import suggest_key  # noqa: PLC0415
+
+                    self._warn((*path, name), f"unknown key `{name}`, ignored{suggest_key(name, (*known, *beside))}")
             elif isinstance(value, int) and abs(value) > _LARGEST:
                 self._error((*path, name), f"`{name}` is too large a number")
             elif reason := key.problem(value):
@@ -371,13 +374,6 @@ class ConfigReader:
 
     def _flaw(self, path: KeyPath, reason: str) -> FileProblem:
         return FileProblem(path=os.fspath(self._path), line=find_line(self._lines, path), reason=reason)
-
-
-def _nearest_name(name: str, known: tuple[str, ...]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415  only for a file with a mistake in it
-
-    matches = get_close_matches(name, known, n=1)
-    return f"; did you mean `{matches[0]}`?" if matches else ""
 
 
 def _syntax_error(path: Path, text: str, error: tomllib.TOMLDecodeError) -> BrokenConfig:

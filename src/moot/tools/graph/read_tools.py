@@ -10,7 +10,7 @@ from moot.domain.graph import (
     PROPERTY_TESTS,
     Entity,
     FactFilter,
-    Walk,
+    Traversal,
 )
 from moot.domain.near_names import suggest_name
 from moot.domain.ontology import Term, TermKind, format_time, parse_period
@@ -48,7 +48,7 @@ _EXCLUDE = {
 async def _traverse(call: GraphCall, arguments: Arguments) -> ToolResult:
     walked = await call.graph.walk(
         call.owner,
-        Walk(
+        Traversal(
             start=get_id(arguments, "start_node"),
             depth=get_limit(arguments, "max_depth", DEFAULT_DEPTH, MOST_DEPTH),
             predicates=frozenset(str(each) for each in arguments.get("predicates") or ()),

@@ -31,6 +31,11 @@ _PASSAGE = (
     " d.taint || ',' || s.taint FROM document_passages AS p JOIN documents AS d ON d.number = p.document"
     " JOIN document_sources AS s ON s.number = d.source"
 )
+# The vectors that one embedder has made.
+_OF_EMBEDDER = (
+    "passage_vectors AS v JOIN document_passages AS p ON p.number = v.number"
+    " JOIN documents AS d ON d.number = p.document AND d.embedder = :embedder"
+)
 
 
 # ---- sources --------------------------------------------------------------------------------------
@@ -255,7 +260,14 @@ def _any_of(terms: Sequence[str]) -> str:
     return " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
 
 
-def list_vectors(db: apsw.Connection, owner: ConversationKey, after: int, unless: int) -> PassageVectors:
+def list_passages(db: apsw.Connection, owner: ConversationKey, source: int, document: str) -> list[IndexedPassage]:
+    if not _is_owned(db, owner, source):
+        return []
+    found = db.execute(f"{_PASSAGE} WHERE d.source = ? AND d.name = ? ORDER BY p.number", (source, document))
+    return [_passage(row) for row in found]
+
+
+def list_vectors(db: apsw.Connection, owner: ConversationKey, embedder: str, after: int, unless: int) -> PassageVectors:
     number = _find_owner(db, owner)
     if not number:
         return PassageVectors(version=0, count=0)
@@ -263,10 +275,13 @@ def list_vectors(db: apsw.Connection, owner: ConversationKey, after: int, unless
     version = int(db.execute("SELECT version FROM document_owners WHERE id = ?", (number,)).get)
     if version == unless:
         return PassageVectors(version=version, count=0)
-    count = int(db.execute("SELECT count(*) FROM passage_vectors WHERE number BETWEEN ? AND ?", (first, last)).get)
+    # Passages are looked up only while some have vectors of another kind: they are far larger than the vectors.
+    table = "passage_vectors AS v" if _has_one_embedder(db, number, embedder) else _OF_EMBEDDER
+    chosen = f"FROM {table} WHERE v.number BETWEEN :first AND :last"
+    values = {"first": first, "last": last, "after": after, "embedder": embedder}
+    count = int(db.execute(f"SELECT count(*) {chosen}", values).get)
     found: list[rows.Row] = db.execute(
-        "SELECT number, vector FROM passage_vectors WHERE number BETWEEN ? AND ? ORDER BY number",
-        (max(first, after + 1), last),
+        f"SELECT v.number, vector {chosen} AND v.number > :after ORDER BY v.number", values
     ).fetchall()
     return PassageVectors(
         version=version,
@@ -274,6 +289,15 @@ def list_vectors(db: apsw.Connection, owner: ConversationKey, after: int, unless
         numbers=tuple(row[0] for row in found),
         vectors=tuple(row[1] for row in found),
     )
+
+
+def _has_one_embedder(db: apsw.Connection, owner: int, embedder: str) -> bool:
+    other = db.execute(
+        "SELECT 1 FROM documents JOIN document_sources AS s ON s.number = source"
+        " WHERE s.owner = ? AND embedder <> ? AND problem = '' LIMIT 1",
+        (owner, embedder),
+    )
+    return other.fetchone() is None
 
 
 def get_passages(db: apsw.Connection, owner: ConversationKey, numbers: Sequence[int]) -> list[IndexedPassage]:

@@ -156,7 +156,8 @@ def forget(source: str, agent: str, sender: str) -> None:
 
 def _print_sources(agent: str, sender: str) -> None:
     request = pb.ListSourcesMsg(agent=agent, sender=sender)
-    found = send_request(pb.ClientMessage(list_sources=request)).sources.sources
+    listed = send_request(pb.ClientMessage(list_sources=request)).sources
+    found = listed.sources
 
     def render(_: Any) -> str:
         rows = [
@@ -172,7 +173,8 @@ def _print_sources(agent: str, sender: str) -> None:
             for each in found
         ]
         headers = ["NUMBER", "KIND", "PLACE", "DOCUMENTS", "PASSAGES", "REFUSED", ""]
-        return terminal.render_table(headers, rows) or "Nothing is indexed; `moot rag index PATH` does it."
+        table = terminal.render_table(headers, rows) or "Nothing is indexed; `moot rag index PATH` does it."
+        return f"{table}\nVectors: {sanitize.line(listed.embeddings)}."
 
     output.emit([_dump_source(each) for each in found], render=render)
 
@@ -187,6 +189,7 @@ def _dump_source(source: pb.SourceInfo) -> dict[str, Any]:
         "refused": source.refused,
         "complete": source.complete,
         "added_at": source.added_at,
+        "embeddings": source.embeddings,
     }
 
 
@@ -197,6 +200,7 @@ def _dump_indexed(done: pb.DocumentsIndexed) -> dict[str, Any]:
         "changed": done.changed,
         "removed": done.removed,
         "unchanged": done.unchanged,
+        "embedded_anew": done.embedded_anew,
         "refused": [{"document": each.document, "reason": each.reason} for each in done.refused],
         "notes": [{"document": each.document, "reason": each.reason} for each in done.notes],
     }
@@ -209,6 +213,9 @@ def _render_indexed(done: pb.DocumentsIndexed) -> str:
         f"Indexed {sanitize.line(source.place)} as source {source.number}: {counts}.",
         f"{done.added:,} new, {done.changed:,} changed, {done.removed:,} removed, {done.unchanged:,} unchanged.",
     ]
+    if done.embedded_anew:
+        count = format_plural(done.embedded_anew, "document")
+        lines.append(f"New vectors were made of {count}: {sanitize.line(source.embeddings)}.")
     for header, remarks in (("REFUSED", done.refused), ("NOTE", done.notes)):
         if remarks:
             listed = [[each.document, each.reason] for each in remarks[:_PRINTED]]

@@ -264,7 +264,7 @@ def list_passages(db: apsw.Connection, owner: ConversationKey, source: int, docu
     if not _is_owned(db, owner, source):
         return []
     found = db.execute(f"{_PASSAGE} WHERE d.source = ? AND d.name = ? ORDER BY p.number", (source, document))
-    return [_passage(row) for row in found]
+    return [_read_passage(row) for row in found]
 
 
 def list_vectors(db: apsw.Connection, owner: ConversationKey, embedder: str, after: int, unless: int) -> PassageVectors:

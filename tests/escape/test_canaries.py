@@ -63,14 +63,14 @@ def leaks(data: bytes) -> list[str]:
     return sorted({each.partition(":")[0] for each in found})
 
 
-@pytest.mark.parametrize("before", [b"", b"x", b"xy"])
-def test_the_scan_itself_finds_every_shape(before: bytes) -> None:
+def test_the_scan_itself_finds_every_shape() -> None:
     for name, value in CANARIES.items():
         data = value.encode()
         for shape in (data, quote(value).encode(), quote_plus(value).encode(), data.hex().encode()):
             assert leaks(b".." + shape + b"..") == [name]
-        assert leaks(base64.encodebytes(before + data + b"tail")) == [name]
-        assert leaks(base64.urlsafe_b64encode(before + data + b"tail")) == [name]
+        for before in (b"", b"x", b"xy"):
+            assert leaks(base64.encodebytes(before + data + b"tail")) == [name]
+            assert leaks(base64.urlsafe_b64encode(before + data + b"tail")) == [name]
         assert leaks(json.dumps(value).encode()) == [name]
         for text in (*spoken(value), *printed(value)):
             assert leaks(text.encode()) == [name], text

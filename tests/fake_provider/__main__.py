@@ -3,11 +3,11 @@
 import argparse
 import asyncio
 
-from tests.fake_provider.server import start
+from tests.fake_provider.server import Server, start
 
 
 async def _serve(port: int, key: str) -> None:
-    runner, port = await start(port=port, key=key)
+    runner, port = await start(Server(key=key), port=port)
     print(f"http://127.0.0.1:{port}", flush=True)
     try:
         await asyncio.Event().wait()

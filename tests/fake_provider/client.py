@@ -3,12 +3,12 @@
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from typing import Any
 
-from tests.fake_provider.server import start
+from tests.fake_provider.server import Server, start
 
 
 class Provider:
@@ -43,6 +43,16 @@ class Provider:
         """What it answers to a GET, by path."""
         self._call("POST", "/facts", facts)
 
+    def set_vectors(self, *, length: int = 64, statuses: list[int] | None = None) -> None:
+        """How long vectors are, and how the next requests for them are answered: a status each."""
+        self._call("POST", "/vectors", {"length": length, "statuses": statuses or []})
+
+    def embedded(self) -> list[str]:
+        """Every text that was sent to be embedded, in order."""
+        return [
+            text for each in self.requests() if each["path"].endswith("/embeddings") for text in each["body"]["input"]
+        ]
+
     def release(self) -> None:
         """Let every held or stalled answer go on."""
         self._call("POST", "/release")
@@ -63,6 +73,46 @@ class Provider:
         return answer
 
 
+class ProviderThread(Provider):
+    """A fake provider in this process: it is programmed and read directly, without a request for each look."""
+
+    def __init__(self, port: int, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(port)
+        self._server = server
+        self._loop = loop
+
+    def program(self, *answers: dict[str, Any]) -> None:
+        # Copied as JSON, because the server counts in them.
+        self._do(lambda: self._server.program.extend(json.loads(json.dumps(answers))))
+
+    def tells(self, facts: dict[str, Any]) -> None:
+        self._do(lambda: self._server.facts.update(facts))
+
+    def release(self) -> None:
+        self._do(self._server.release)
+
+    def reset(self) -> None:
+        self._do(self._server.reset)
+
+    def requests(self, at_least: int = 0, *, seconds: float = 30.0) -> list[dict[str, Any]]:
+        if len(self._server.requests) < at_least:
+            waiting = self._server.wait_for_requests(at_least, seconds)
+            came = asyncio.run_coroutine_threadsafe(waiting, self._loop).result(seconds + 60)
+            assert came, f"fake provider: only {len(self._server.requests)} requests came"
+        return list(self._server.requests)
+
+    def active(self) -> int:
+        return self._server.active
+
+    def _do(self, action: Callable[[], None]) -> None:
+        """Act on the server in its own thread."""
+
+        async def act() -> None:
+            action()
+
+        asyncio.run_coroutine_threadsafe(act(), self._loop).result(60)
+
+
 @contextmanager
 def running(*, key: str = "") -> Iterator[Provider]:
     """A provider in a thread with its own event loop."""
@@ -70,7 +120,8 @@ def running(*, key: str = "") -> Iterator[Provider]:
     box: dict[str, Any] = {}
 
     async def serve() -> None:
-        runner, box["port"] = await start(key=key)
+        server = box["server"] = Server(key=key)
+        runner, box["port"] = await start(server)
         box["stop"] = asyncio.Event()
         box["loop"] = asyncio.get_running_loop()
         ready.set()
@@ -81,7 +132,7 @@ def running(*, key: str = "") -> Iterator[Provider]:
     thread.start()
     assert ready.wait(30)
     try:
-        yield Provider(box["port"])
+        yield ProviderThread(box["port"], box["server"], box["loop"])
     finally:
         box["loop"].call_soon_threadsafe(box["stop"].set)
         thread.join(30)

@@ -136,6 +136,12 @@ def test_a_role_without_tools_is_inactive_and_says_what_is_missing_until_it_has_
         )
         assert {listed[name]["status"] for name in ("moot", "operator", "planner", "ada")} == {"active"}
         assert "navigator (no tool named browser_*)" in daemon.cli("agents", "list").stderr
+        # Nor can an agent of one's own work whose file names no tool that there is.
+        path = home.write_agent("painter")
+        path.write_text(path.read_text().replace("name: painter", "name: painter\nprefixes: [paint_*]"))
+        assert "painter (no tool named paint_*)" in " ".join(daemon.cli("agents", "list").stderr.split())
+        path.write_text(path.read_text().replace("paint_*", "recall"))
+        assert "painter" not in daemon.cli("agents", "list").stderr
         tool = REVIEW_TOOLS.replace("jira_search", "browser_search")
         (home.path / "tools").mkdir(exist_ok=True)
         (home.path / "tools" / "own.py").write_text(tool)

@@ -86,7 +86,7 @@ def test_a_key_that_only_this_shell_has_is_found_missing_and_repaired(daemon: Da
 
     # doctor has the key in its environment; the daemon has not, and it is the daemon that needs it.
     level, message = find_model(daemon, SHELL_KEY=KEY)
-    assert (level, "SHELL_KEY, which is not set" in message) == ("error", True)
+    assert (level, "SHELL_KEY, which is not set for the daemon" in message) == ("error", True)
     done = run_cli(daemon.home, "init", "--no-input", "--json", SHELL_KEY=KEY)
 
     assert json.loads(done.stdout)["data"]["api_key"] == "secret:SHELL_KEY"

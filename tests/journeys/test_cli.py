@@ -559,8 +559,9 @@ def test_reload_takes_a_new_agent_and_names_what_is_broken(own: Home) -> None:
     assert "config.toml:1" in document["data"]["flaws"][0]
     assert "the last valid one is still used" in document["error"]["fix"]
     assert "the last valid one is still used" in told
-    own.write_config("no_such_key = 1\n" + CONFIG)
+    own.write_config("no_such_key = 1\nmultiAgent = true\n" + CONFIG)
     unknown = run_cli(own, "reload")
+    assert "unknown key `multiAgent`, ignored; did you mean `multiAgent` in [agent]?" in unknown.stderr
     assert unknown.returncode == 0
     assert "unknown key `no_such_key`, ignored" in unknown.stderr
     assert "The rest of the configuration is used." in unknown.stderr

@@ -34,6 +34,7 @@ def test_commands_options_and_names_are_completed(daemon: LiveDaemon) -> None:
 def test_without_a_daemon_nothing_is_offered_and_none_is_started(home: Home) -> None:
     assert complete(home, "history", "a") == []
     assert complete(home, "con") == ["conversations"]
+    assert complete(home, "help", "appr") == ["approvals"]
     assert not home.socket.exists()
 
 

@@ -85,7 +85,7 @@ def test_the_list_of_models_and_the_doctor_say_how_many_tools_are_offered_and_wh
     there, left_out = found["tools_there"], found["tools_left_out"]
     assert 0 < len(left_out) < there
     assert "word_count" not in left_out
-    told = f"fake: {there - len(left_out)} of {there} tools are offered, because its context window is 8192"
+    told = f"fake: {there - len(left_out)} of {there} tools are offered, because of its context window (8192)"
     assert told in listed.stderr
     assert "set `window` in [models.fake]" in listed.stderr
     assert "claude:" not in listed.stderr

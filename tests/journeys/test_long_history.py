@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.daemon_process import Home
 from tests.daemon_thread import daemon_thread
 
-MESSAGES = 24
+MESSAGES = 18
 LENGTH = 1_000_000
 
 

@@ -1,12 +1,16 @@
 """What an operator uses: the daemon's log, the pages of the documentation, a taken port, and removing everything."""
 
+import asyncio
 import json
 import socket
 from pathlib import Path
 
 import pytest
 
+from moot.cli.connect import ensure_running
 from moot.cli.main import COMMANDS
+from moot.client import daemon_process
+from moot.daemon.paths import Paths
 from tests.daemon_process import Home, eventually, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
@@ -23,6 +27,16 @@ retries = 1
 http = "127.0.0.1:0"
 tcp = "off"
 """
+
+
+class AsyncAnswer:
+    """A coroutine function that returns one value."""
+
+    def __init__(self, value: int) -> None:
+        self._value = value
+
+    async def __call__(self, _: Paths) -> int:
+        return self._value
 
 
 def read_log(home: Home, *options: str) -> list[str]:
@@ -103,7 +117,7 @@ def test_the_pages_of_the_documentation_are_shown(home: Home) -> None:
 
 
 def test_a_taken_default_port_is_reported_and_not_replaced_by_another(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home.write_config(MODEL.replace('http = "127.0.0.1:0"\n', "").replace("URL", "http://127.0.0.1:9"))
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -114,6 +128,13 @@ def test_a_taken_default_port_is_reported_and_not_replaced_by_another(
             assert status["http"] == ""
             assert f"cannot listen on 127.0.0.1:{port}" in status["problems"][0]
             assert "listen.http" in json.loads(run_cli(home, "doctor", "--json").stdout)["error"]["message"]
+            # So does a command that has started the daemon by itself.
+            monkeypatch.setattr(daemon_process, "is_answering", AsyncAnswer(False))
+            monkeypatch.setattr(daemon_process, "start", AsyncAnswer(1))
+            asyncio.run(ensure_running(Paths.find(home.environment())))
+            assert f"warning: listen.http: cannot listen on 127.0.0.1:{port}" in " ".join(
+                capsys.readouterr().err.split()
+            )
 
 
 def test_uninstalling_keeps_everything_unless_it_is_purged(home: Home) -> None:

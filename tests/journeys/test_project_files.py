@@ -77,6 +77,10 @@ async def test_unapproved_files_taint_and_an_approval_holds_for_exactly_their_te
             speech = talk.start("ada", "fetch", cwd=str(project))
             ask = await speech.until("approval_opened")
             assert "project" in ask.reason
+            shown = daemon.cli("inbox", "show", ask.ask_id).stdout
+            assert "approve the project's instructions: `moot project approve`, `moot trust AGENT`" in " ".join(
+                shown.split()
+            )
             message = pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision="deny")
             await talk.ask(decide_ask=message)
             await speech.end()

@@ -94,6 +94,23 @@ async def test_a_response_that_waits_for_a_person_says_so_and_is_read_later(daem
         assert text_of((await retrieve(chat, behind["response"]["id"]))[1]) == "You said: hello"
 
 
+async def test_an_answer_after_a_denial_is_no_plain_one(daemon: LiveDaemon, sender: str) -> None:
+    async with chatting(daemon, sender) as chat, daemon.client() as talk:
+        _, waiting = await create(chat, "name it", user=sender)
+        await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=waiting["moot"]["ask_id"], attempt=1, decision="deny"))
+        _, denied = await retrieve(chat, waiting["id"])
+        assert (denied["status"], denied["incomplete_details"]) == ("incomplete", {"reason": "denied"})
+        state = {
+            "status": "denied",
+            "run_id": waiting["moot"]["run_id"],
+            "error": "Denied: set_title. Nothing was changed.",
+        }
+        assert (text_of(denied), denied["moot"]) == ("Named.", state)
+        _, answered, _ = await chat.post(chat.body("", moot={"run_id": state["run_id"]}))
+        (choice,) = answered["choices"]
+        assert (choice["finish_reason"], choice["message"]["content"], answered["moot"]) == ("stop", "Named.", state)
+
+
 async def test_what_would_have_no_effect_is_refused_and_other_conversations_stay_closed(
     daemon: LiveDaemon, sender: str
 ) -> None:

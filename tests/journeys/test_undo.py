@@ -90,7 +90,9 @@ async def test_a_patch_is_approved_once_and_whole_and_undone_and_redone(
         (cwd / "a.py").write_text("mine\n")
         refused = daemon.cli("undo")
         assert refused.returncode != 0
-        assert "error: a.py changed since, so nothing was done\n  fix: --force overwrites it" in refused.stderr
+        assert (
+            "error: a.py changed since, so nothing was done\n  fix: `moot undo --force` overwrites it" in refused.stderr
+        )
         assert contents(cwd) == PATCHED | {"a.py": "mine\n"}
         undo(daemon, "--force")
         assert contents(cwd) == before

@@ -80,3 +80,19 @@ async def test_a_model_that_is_not_to_be_warmed_is_not_asked(home: Home, asked: 
         async with daemon.client() as talk:
             await talk.say("moot", "hello")
     assert [most for most, _ in asked if most == 1] == []
+
+
+async def test_a_model_that_is_set_up_later_reads_its_instructions_too(
+    home: Home, asked: list[tuple[int | None, str]]
+) -> None:
+    home.write_config(CONFIG.replace('"smollm2"', '"scripted"'))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            assert (await talk.say("moot", "hello")).outcome == "completed"
+            assert asked == []
+        home.write_config(CONFIG)
+        assert daemon.cli("reload").returncode == 0
+        await eventually(lambda: [most for most, _ in asked] == [1])
+        async with daemon.client() as talk:
+            assert (await talk.say("moot", "hello")).text == "Hello."
+            await eventually(lambda: (0, "cancelled") in asked)

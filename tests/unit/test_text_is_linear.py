@@ -26,7 +26,7 @@ from moot.retrieval.reading.terms import list_terms
 from moot.wire.jsonl import import_lines
 from moot.wire.strict_json import strict_object
 
-LENGTH = 12_000
+LENGTH = 6_000
 TIMES = 4
 MOST_TIMES = 10.0
 # Below this the difference between two runs is chance.

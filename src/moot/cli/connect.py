@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 
 from moot.cli import output
-from moot.cli.daemon_notices import print_notices
+from moot.cli.daemon_notices import print_notices, print_problems
 from moot.cli.program import hint
 from moot.client import caller, daemon_process
 from moot.client.connection import Connection, connect
@@ -77,6 +77,9 @@ async def ensure_running(home: Paths) -> None:
     with output.progress("The daemon is not running, starting it") as bar:
         pid = await daemon_process.start(home)
         bar.say(hint(f"Started the daemon (pid {pid}); `moot down` stops it."))
+    async with connect(home.socket) as connection:
+        stats = (await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))).stats
+    print_problems(stats)
 
 
 def run_connected(work: Callable[[Connection], Awaitable[_T]], *, start: bool = True, about_config: bool = True) -> _T:

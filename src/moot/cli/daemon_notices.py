@@ -39,3 +39,9 @@ def render_notices(welcome: pb.Welcome) -> list[str]:
             " reads a valid file."
         )
     return notices
+
+
+def print_problems(stats: pb.DaemonStats) -> None:
+    """Print what a daemon that was started just now does not do, such as listen on a port that is in use."""
+    for problem in stats.problems:
+        output.print_note(output.wrap_prose(f"warning: {sanitize.line(problem)}", indent="  "))

@@ -174,6 +174,9 @@ Without a command, in a terminal, moot opens the chat.
   moot --help              List all commands.
 """
 _UNKNOWN = re.compile("No such command '([^']+)'")
+_NO_CHOICE = re.compile("'([^']*)' is not one of")
+# What click appends by itself.
+_SUGGESTED = re.compile(r" Did you mean '[^']*'\?$")
 
 
 class LazyGroup(click.Group):
@@ -308,8 +311,11 @@ def _print_usage_error(error: click.ClickException) -> int:
         return int(Exit.USAGE)
     context = getattr(error, "ctx", None)
     command = context.command_path if isinstance(context, click.Context) else "moot"
-    mended = _Usage(error.format_message(), fix=f"{_suggest_command(error)}`{command} --help` shows how it is used.")
-    output.report_failure(mended)
+    near = _suggest_command(error) or _suggest_choice(error)
+    # One suggestion is enough, and an empty choice stands for none.
+    message = error.format_message()
+    message = (_SUGGESTED.sub("", message) if near else message).replace("is not one of '', ", "is not one of ")
+    output.report_failure(_Usage(message, fix=f"{near}`{command} --help` shows how it is used."))
     return int(Exit.USAGE)
 
 
@@ -321,3 +327,12 @@ def _suggest_command(error: click.ClickException) -> str:
     near = find_near(unknown[1], context.command.list_commands(context), most=2)
     names = " or ".join(f"{context.command_path} {name}" for name in near)
     return f"Did you mean: {names}? " if near else ""
+
+
+def _suggest_choice(error: click.ClickException) -> str:
+    """The closest of the values that can be chosen."""
+    given, parameter = _NO_CHOICE.search(error.format_message()), getattr(error, "param", None)
+    if given is None or not isinstance(parameter, click.Parameter) or not isinstance(parameter.type, click.Choice):
+        return ""
+    near = find_near(given[1], [str(choice) for choice in parameter.type.choices if choice], most=1)
+    return f"Did you mean {near[0]}? " if near else ""

@@ -16,6 +16,7 @@ from moot.daemon.toolset import Toolset
 from moot.domain.agent import FileProblem
 from moot.domain.errors import ConfigError
 from moot.engine.supervisor import Supervisor
+from moot.engine.warm_up import WarmUp
 from moot.models.keys import reveal
 from moot.models.proxy import list_environment
 from moot.redaction.redactor import Redactor
@@ -32,6 +33,7 @@ class ReloaderDependencies(Struct, frozen=True, kw_only=True):
     broker: ConfiguredBroker
     supervisor: Supervisor
     scheduler: Scheduler
+    warm_up: WarmUp
 
 
 class Reloader:
@@ -51,13 +53,17 @@ class Reloader:
     async def reload(self) -> list[str]:
         """Read everything again and return the errors. An invalid file keeps its last valid version in use."""
         async with self._lock:
-            if self._config.reload():
+            is_changed = self._config.reload()
+            if is_changed:
                 self._d.models.reload()
                 await self._d.broker.reload(self._config.current.broker)
             self._registry.reload()
             await self._toolset.reload()
             self._d.scheduler.wake()
             self.register_keys()
+            if is_changed:
+                # A new embedded model, such as the first one that `moot init` has set up, knows no instructions yet.
+                self._d.warm_up.start()
             # It may wait until somebody has unlocked the keyring.
             self._d.supervisor.start("read the keyring", self.register_keyring())
         logger.info("reloaded the configuration, agents, tools and skills")

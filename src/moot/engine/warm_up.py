@@ -1,4 +1,4 @@
-"""WarmUp: lets a model on this machine read the beginning of a prompt before the first message. Used by the runtime.
+"""WarmUp: lets a model on this machine read the beginning of a prompt before the first message. Used by the daemon.
 
 The server keeps what it has read, so that the first answer only has to read the message. Nothing is stored or
 published.
@@ -44,13 +44,19 @@ class WarmUp:
     def __init__(self, dependencies: WarmUpDependencies) -> None:
         self._d = dependencies
         self._task: asyncio.Task[None] | None = None
-        self._leave = dependencies.bus.observe(self._on_run_started, RunStarted)
+        self._leave: Callable[[], None] = _nothing
 
     def start(self) -> None:
+        """Begin when the daemon is ready, and again when the models are new: after a change of the configuration."""
+        self._stop()
+        self._leave = self._d.bus.observe(self._on_run_started, RunStarted)
         self._task = self._d.supervisor.start("warm up", self._read_ahead())
 
     def _on_run_started(self, _: Event) -> None:
         # What was read so far stays in the server's memory.
+        self._stop()
+
+    def _stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
             self._leave()
@@ -80,3 +86,7 @@ class WarmUp:
         specs = toolbox.choose_tools(model, agent.prefixes, briefing.offers).specs
         blocks = list_standing_blocks(agent, model, briefing, has_tools=bool(specs))
         return Prompt(system=blocks, transcript=Transcript([user("Hello")]), tools=specs, max_tokens=1)
+
+
+def _nothing() -> None:
+    """Nothing is observed yet."""

@@ -71,7 +71,7 @@ def _read_environment(found: Reference, place: str, environ: Mapping[str, str]) 
     value = environ.get(found.name, "").strip()
     if not value:
         raise ConfigError(
-            f"{place} needs {found.where}, which is not set.",
+            f"{place} needs {found.where}, which is not set for the daemon.",
             fix=f"Run `moot init` where {found.name} is set; it stores the key for the daemon.",
         )
     return _check_value(value, found, good=value.isprintable())

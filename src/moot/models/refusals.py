@@ -140,7 +140,7 @@ def _login_error(status: int, said: str, *, model: str, place: str) -> ModelErro
             f"Model '{model}' may not be used with {place} (403){said}",
             fix="Check with the provider what the key allows, or use another model.",
         )
-    return _proxy_login_error(model, f"the network requires a login ({status}){said}")
+    return _proxy_login_error(model, f"it answered {status}{said}")
 
 
 def _not_found_error(refusal: Refusal, said: str, *, model: str) -> ModelError:

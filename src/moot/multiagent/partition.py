@@ -62,10 +62,10 @@ class Partition:
         return self._teammates
 
     def find_missing(self, agent: Agent) -> str:
-        """Return why a built-in role cannot work: which tools it would need. Empty if it can, or is another agent."""
-        if agent.name not in MATCHING_ORDER or self.tools_of(agent.name):
+        """Return why an agent that names its tools cannot work: that there are none of them. Empty if it can."""
+        if not agent.prefixes or self.tools_of(agent.name) or any(_matches(agent, tool) for tool in self.shared):
             return ""
-        return f"no tool named {' or '.join(agent.prefixes or ())}"
+        return f"no tool named {' or '.join(agent.prefixes)}"
 
     def scope_of(self, agent: str) -> Scope:
         """Return the widest scope of a teammate: no tools at all if none belong to it."""

@@ -99,7 +99,16 @@ def test_no_arguments_without_a_terminal_show_the_short_help(capsys: pytest.Capt
 )
 def test_a_near_miss_of_a_command_is_suggested(typed: list[str], near: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(typed) == 2
-    assert (f"Did you mean: {near}" if near else "--help` shows") in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert (f"Did you mean: {near}" if near else "--help` shows") in told
+    assert told.count("Did you mean") == bool(near)
+
+
+def test_a_near_miss_of_a_value_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["mode", "ada", "wrok"]) == 2
+    told = capsys.readouterr().err
+    assert "is not one of 'plan', 'ask', 'work', 'free'." in " ".join(told.split())
+    assert "Did you mean work?" in told
 
 
 def test_the_version_is_printed() -> None:

@@ -26,3 +26,7 @@ def test_a_file_adds_no_line_of_its_own_to_the_team() -> None:
 def test_a_file_that_says_very_much_is_cut() -> None:
     lines = told(replace(HELPFUL, accepts="y " * 15_000, returns="z" * 15_000))
     assert max(map(len, lines)) < 1000
+
+
+def test_the_number_of_rounds_is_told() -> None:
+    assert "One turn may delegate 3 times." in told(HELPFUL)[0]

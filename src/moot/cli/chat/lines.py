@@ -49,7 +49,9 @@ def render_speech(
 
 def _render_text(head: Line, text: str, text_format: TextFormat) -> list[Line]:
     message = text_format.open_message(count_columns(head))
-    first, *more = [*message.feed(sanitize.clean(text).rstrip()), *message.finish()] or [[]]
+    # A whole line of unchanged text is broken once, for the window; an incomplete one would be here already.
+    end = "" if text_format.markdown else "\n"
+    first, *more = [*message.feed(sanitize.clean(text).rstrip() + end), *message.finish()] or [[]]
     return [[*head, *first], *map(indent_line, more)]
 
 
@@ -107,6 +109,7 @@ def render_approval(event: pb.ApprovalEvent) -> list[Line]:
     """A call that waits for approval, with its preview."""
     shown: list[Line] = [
         [("class:notice", f"  ⚠ {sanitize.exact_line(event.tool)} waits for you: {sanitize.exact_line(event.reason)}")],
+        *([("class:dim", f"    {line}")] for line in approvals.explain_project(event)),
         *([("class:notice", f"    {line}")] for line in asker_lines.render_asker(event)),
         *([(HANG, _GUTTER), (CODE, line)] for line in approvals.render_call(event)),
     ]

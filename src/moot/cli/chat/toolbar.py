@@ -58,8 +58,12 @@ class ToolbarFacts(Struct, frozen=True, kw_only=True):
 
     def _render_context(self) -> tuple[str, str]:
         """How full the context window was at the last request, with and without the size of the window."""
-        if not self.context_tokens or not self.context_window:
+        if not self.context_tokens:
             return "", ""
+        if not self.context_window:
+            # The server does not say how large it is.
+            used = f"context {numbers.format_count(self.context_tokens)}"
+            return used, used
         share = f"context {min(100, round(100 * self.context_tokens / self.context_window))}%"
         return f"{share} of {numbers.format_count(self.context_window).replace('.0', '')}", share
 

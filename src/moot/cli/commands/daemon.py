@@ -13,6 +13,7 @@ from moot.cli import output
 from moot.cli.commands import stop_daemon
 from moot.cli.commands.stop_daemon import Shutdown
 from moot.cli.connect import find_paths, remote_address, run_connected, send_request
+from moot.cli.daemon_notices import print_problems
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks
 from moot.cli.program import hint
@@ -51,8 +52,7 @@ def up() -> None:
     state = "is already running" if already else "is up"
     said = [f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it.", *_render_store(stats)]
     output.emit(data, render=lambda _: output.wrap_prose("\n".join(said), sys.stdout, indent="  "))
-    for problem in stats.problems:
-        output.print_note(output.wrap_prose(f"warning: {sanitize.line(problem)}", indent="  "))
+    print_problems(stats)
 
 
 def _render_store(stats: pb.DaemonStats) -> list[str]:

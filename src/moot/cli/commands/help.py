@@ -13,8 +13,15 @@ from moot.domain.near_names import suggest_name
 _PACKAGE = Path(__file__).parents[2]
 
 
+def _complete_topics(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    try:
+        return [name for name in _find_pages() if name.startswith(incomplete)]
+    except NotFound:
+        return []
+
+
 @click.command("help")
-@click.argument("topic", default="")
+@click.argument("topic", default="", shell_complete=_complete_topics)
 @output.json_option
 def help_(topic: str) -> None:
     """Show the page TOPIC of the documentation, or list the topics. `moot COMMAND --help` describes a command."""

@@ -59,7 +59,10 @@ def approve(cwd: str, digest: str) -> None:
     if waiting:
         _approvals().approve([(os.path.normpath(os.path.join(folder, file.path)), file) for file in waiting])
     names = [file.path for file in waiting]
-    output.emit({"approved": names}, render=lambda _: f"Approved: {_join(names)}." if names else "Nothing waits.")
+    told = f"Approved: {_join(names)}. Where they were read before, commands still ask until `moot trust AGENT`."
+    output.emit(
+        {"approved": names}, render=lambda _: output.wrap_prose(told, sys.stdout) if names else "Nothing waits."
+    )
 
 
 @project.command()

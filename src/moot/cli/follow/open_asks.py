@@ -6,7 +6,7 @@ from datetime import datetime
 
 from moot.cli.connect import remote_address
 from moot.cli.program import hint
-from moot.cli.render import asker_lines, flow, questions, sanitize
+from moot.cli.render import approvals, asker_lines, flow, questions, sanitize
 from moot.client.connection import Connection
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import PROTOCOL_VERSION
@@ -76,7 +76,8 @@ def render_ask(info: pb.AskInfo) -> list[str]:
 
 
 def _render_approval(info: pb.AskInfo) -> list[str]:
-    return [sanitize.exact_line(info.line), f"why: {sanitize.exact_line(info.reason)}"]
+    why = [f"why: {sanitize.exact_line(info.reason)}", *approvals.explain_project(info)]
+    return [sanitize.exact_line(info.line), *why]
 
 
 async def _own_sender(connection: Connection) -> str:

@@ -48,7 +48,7 @@ def render_left_out_tools(info: pb.ModelInfo) -> str:
     why, rest = "it selects tools by a schema", "left out"
     if info.tools != "schema":
         rest = "found with tool_search"
-        why = f"its context window is {info.window}" if info.window else "max_offered limits them"
+        why = f"of its context window ({info.window}) or max_offered in [tool_search]"
     more = len(info.left_out) - _NAMED
     named = ", ".join(info.left_out[:_NAMED]) + (f" and {more} more" if more > 0 else "")
     counted = f"{info.tools_there - len(info.left_out)} of {info.tools_there} tools"

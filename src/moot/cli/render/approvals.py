@@ -19,6 +19,9 @@ _DENIAL = re.compile(r"(?:d|deny):\s*(?P<reason>\S.*)", re.IGNORECASE | re.DOTAL
 _PATTERN = re.compile(r"p(?P<number>[1-9]?)(?:\s+(?P<scope>r|run|c|conversation|a|always))?", re.IGNORECASE)
 # Before each row of what is to be decided on.
 GUTTER = "│ "
+# The sources of untrusted text in the reason of an approval, and the one that are instructions of the project.
+_UNTRUSTED = re.compile(r"untrusted text \(([^)]*)\)")
+_PROJECT = "project"
 _ALLOWED = {
     "once": "allowed once",
     "run": "allowed in this run",
@@ -38,11 +41,21 @@ def render_approval(approval: Shown, *, width: int = 0) -> list[str]:
     row is distinguishable from a new line.
     """
     head = f"{sanitize.exact_line(approval.tool)} waits for your approval: {sanitize.exact_line(approval.reason)}"
-    told = [head, *(f"  {line}" for line in asker_lines.render_asker(approval))]
+    told = [head, *(f"  {line}" for line in (*explain_project(approval), *asker_lines.render_asker(approval)))]
     mark = f"  {GUTTER}" if width else "  "
     told = [flow.wrap_text(line, width, indent="  ") for line in told]
     return told + [
         flow.wrap_text(mark + row, width, indent="    ") for row in (*render_call(approval), *render_preview(approval))
+    ]
+
+
+def explain_project(approval: Shown) -> list[str]:
+    """How to be asked less, if the untrusted text is instructions of the project; otherwise empty."""
+    found = _UNTRUSTED.search(approval.reason)
+    if found is None or _PROJECT not in found[1].split(", "):
+        return []
+    return [
+        hint("to end this, read and approve the project's instructions: `moot project approve`, `moot trust AGENT`")
     ]
 
 

@@ -265,7 +265,7 @@ async def _complete_response(pieces: AsyncGenerator[Piece, None], completion: Co
                 pass
     text = "\n\n".join(filter(None, ("".join(segment) for segment in segments)))
     return json_response(
-        completion.whole(text, reasoning="".join(reasoning), finish=over.finish, usage=over.usage, waiting=over.waiting)
+        completion.whole(text, reasoning="".join(reasoning), finish=over.finish, usage=over.usage, state=over.state)
     )
 
 
@@ -299,8 +299,8 @@ async def _write_piece(
             await _write(response, completion.chunk({"content": text} if text else {"reasoning_content": reasoning}))
         case SegmentStart():
             await _write(response, completion.chunk({"content": "\n\n"}))
-        case AnswerEnd(finish, usage, waiting):
-            await _write(response, completion.chunk({}, finish=finish, waiting=waiting))
+        case AnswerEnd(finish, usage, state):
+            await _write(response, completion.chunk({}, finish=finish, state=state))
             if wants_usage:
                 await _write(response, completion.usage_chunk(usage))
         case PieceDiscarded():

@@ -95,7 +95,7 @@ def finish_reason(end: RunEnd) -> str:
     """Return OpenAI's finish reason for the end of a run. Raise if the run failed, for which there is none."""
     reason = _FINISH.get(end.outcome)
     if end.outcome is Outcome.DENIED and end.answer:
-        # The text says what was denied; an error would lose it.
+        # An error would lose the text; `denied_state` says that nothing was done.
         reason = "stop"
     if reason is None:
         raise failure(end)
@@ -143,6 +143,22 @@ class WaitingState(msgspec.Struct, frozen=True, kw_only=True):
     how: str = ""
 
 
+class DeniedState(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an answer does not mean that something was done: the calls of the run were denied."""
+
+    status: str = "denied"
+    run_id: str
+    error: str
+
+
+# What an answer says besides its text, unless it is a plain one.
+AnswerState = WaitingState | DeniedState
+
+
+def denied_state(end: RunEnd, run_id: str) -> DeniedState | None:
+    return DeniedState(run_id=run_id, error=end.error) if end.outcome is Outcome.DENIED else None
+
+
 def waiting_for(ask: Ask, run_id: str) -> WaitingState:
     if ask.is_question:
         how = "The next user message of this conversation is the answer."
@@ -185,27 +201,27 @@ class Completion:
         self._head = {"id": id, "created": created, "model": model}
 
     def whole(
-        self, text: str, *, reasoning: str, finish: str, usage: Usage, waiting: WaitingState | None = None
+        self, text: str, *, reasoning: str, finish: str, usage: Usage, state: AnswerState | None = None
     ) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
         if reasoning:
             message["reasoning_content"] = reasoning
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
         document = {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage_form(usage)}
-        return document | _moot_form(waiting)
+        return document | _moot_form(state)
 
     def chunk(
-        self, delta: dict[str, Any], *, finish: str | None = None, waiting: WaitingState | None = None
+        self, delta: dict[str, Any], *, finish: str | None = None, state: AnswerState | None = None
     ) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return {**self._head, "object": "chat.completion.chunk", "choices": [choice]} | _moot_form(waiting)
+        return {**self._head, "object": "chat.completion.chunk", "choices": [choice]} | _moot_form(state)
 
     def usage_chunk(self, usage: Usage) -> dict[str, Any]:
         return {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": usage_form(usage)}
 
 
-def _moot_form(waiting: WaitingState | None) -> dict[str, Any]:
-    return {"moot": waiting} if waiting is not None else {}
+def _moot_form(state: AnswerState | None) -> dict[str, Any]:
+    return {"moot": state} if state is not None else {}
 
 
 def usage_form(usage: Usage) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from msgspec import Struct
 
 from moot.daemon.listen.openai_form import (
-    WaitingState,
+    AnswerState,
+    denied_state,
     finish_reason,
     question_text,
     waiting_for,
@@ -50,11 +51,11 @@ class PieceDiscarded(Struct, frozen=True):
 
 
 class AnswerEnd(Struct, frozen=True):
-    """The end of the answer; with `waiting`, of what there is until a person has answered or decided."""
+    """The end of the answer, or of what there is until a person has answered or decided: then `state` says so."""
 
     finish: str
     usage: Usage
-    waiting: WaitingState | None = None
+    state: AnswerState | None = None
 
 
 class KeepAlive(Struct, frozen=True):
@@ -115,7 +116,7 @@ def _event_pieces(  # noqa: C901  (one flat case per event)
         case AskOpened() | RunQueued():
             return _waiting_pieces(event, spoke=spoke)
         case RunEnded(_, end):
-            over = AnswerEnd(finish_reason(end), end.usage)
+            over = AnswerEnd(finish_reason(end), end.usage, denied_state(end, event.source.run_id))
             # For a turn that had already ended, the answer is in its end. An assistant may end without a message.
             text = end.answer or (end.error if end.outcome is Outcome.COMPLETED else "")
             return (over,) if spoke or not text else (TextPiece(text=text), over)

@@ -97,7 +97,7 @@ class Answer:
             if isinstance(piece, AnswerEnd):
                 over = piece
         assert form is not None
-        return json_response(form.whole(self._text, finish=over.finish, usage=over.usage, waiting=over.waiting))
+        return json_response(form.whole(self._text, finish=over.finish, usage=over.usage, state=over.state))
 
     async def send_events(self, request: web.Request) -> web.StreamResponse:
         # The HTTP status depends on the first piece: an answer or an error. It names the run.
@@ -122,8 +122,8 @@ class Answer:
 
     def _form(self, piece: Piece) -> ResponseForm | None:
         """The form, once a piece has named the run."""
-        waiting = piece.waiting if isinstance(piece, AnswerEnd) else None
-        run_id = piece.run_id if isinstance(piece, KeepAlive) else waiting.run_id if waiting else ""
+        state = piece.state if isinstance(piece, AnswerEnd) else None
+        run_id = piece.run_id if isinstance(piece, KeepAlive) else state.run_id if state else ""
         if not run_id:
             return None
         return ResponseForm(run_id=run_id, created=int(time.time()), model=self._model, previous=self._previous)
@@ -166,7 +166,7 @@ class Answer:
         await self._write(response, "response.content_part.done", **form.place(), part=form.part(text))
         item = form.item(text, status="completed")
         await self._write(response, "response.output_item.done", output_index=0, item=item)
-        document = form.whole(text, finish=over.finish, usage=over.usage, waiting=over.waiting)
+        document = form.whole(text, finish=over.finish, usage=over.usage, state=over.state)
         kind = "response.incomplete" if document["status"] == "incomplete" else "response.completed"
         await self._write(response, kind, response=document)
 

@@ -4,12 +4,17 @@ from typing import Any
 
 import msgspec
 
-from moot.daemon.listen.openai_form import WaitingState
+from moot.daemon.listen.openai_form import AnswerState
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.usage import Usage
 
 _PREFIX = "resp_"
-_STATUS = {"queued": "queued", "waiting_for_answer": "completed", "waiting_for_approval": "in_progress"}
+_STATUS = {
+    "queued": "queued",
+    "waiting_for_answer": "completed",
+    "waiting_for_approval": "in_progress",
+    "denied": "incomplete",
+}
 
 
 class _Part(msgspec.Struct):
@@ -89,15 +94,16 @@ class ResponseForm:
         }  # fmt: skip
         self._item_id = f"msg_{run_id}"
 
-    def whole(self, text: str, *, finish: str, usage: Usage, waiting: WaitingState | None) -> dict[str, Any]:
-        status = _STATUS[waiting.status] if waiting is not None else "completed" if finish == "stop" else "incomplete"
+    def whole(self, text: str, *, finish: str, usage: Usage, state: AnswerState | None) -> dict[str, Any]:
+        status = _STATUS[state.status] if state is not None else "completed" if finish == "stop" else "incomplete"
+        reason = state.status if state is not None else "max_output_tokens"
         document = self._head | {
             "status": status,
-            "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
+            "incomplete_details": {"reason": reason} if status == "incomplete" else None,
             "output": [self.item(text, status="completed")],
             "usage": _usage_form(usage),
         }
-        return document | ({"moot": waiting} if waiting is not None else {})
+        return document | ({"moot": state} if state is not None else {})
 
     def render_start(self) -> dict[str, Any]:
         return self._head | {"status": "in_progress", "incomplete_details": None, "output": [], "usage": None}

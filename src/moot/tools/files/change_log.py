@@ -352,7 +352,7 @@ def _changed_error(paths: Sequence[str]) -> Conflict:
     named = ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
     return Conflict(
         f"{named} changed since, so nothing was done",
-        fix="--force overwrites it, --dry-run --force shows how; `moot undo` brings back what was overwritten.",
+        fix="`moot undo --force` overwrites it, with --dry-run it shows how; `moot undo` takes that back.",
     )
 
 

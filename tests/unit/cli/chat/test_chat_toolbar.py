@@ -55,6 +55,14 @@ def test_the_context_is_shown_as_long_as_there_is_room() -> None:
     assert FULL.render(62) == " writer · context 12% · 1 queued · 2 wait for you   Esc stops"
 
 
+def test_the_size_of_the_last_request_is_shown_where_nobody_knows_the_window() -> None:
+    assert (
+        ToolbarFacts(agent="writer", model="m", context_tokens=5_800)
+        .render(60)
+        .startswith(" writer · m · context 5.8k ")
+    )
+
+
 @pytest.mark.parametrize("width", range(20, 130))
 def test_the_toolbar_fits_and_says_that_someone_waits(width: int) -> None:
     shown = FULL.render(width)

@@ -207,3 +207,9 @@ def test_history_is_attributed_and_says_how_a_turn_ended() -> None:
         "ada › hello",
         "bob (guest · text only) › me too",
     ]
+
+
+def test_a_line_that_the_person_wrote_is_broken_by_the_window_alone() -> None:
+    long = "a line of many words " * 20
+
+    assert play(view(long), *said("yes"))[1] == f"you › {long.rstrip()}"

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.cron_job import MOST_FIRINGS, ConversationMode, CronJob, Firing, MissedRule, SkipReason, make_job_run
+from moot.domain.cron_job import MOST_FIRINGS, CronJob, Firing, JobIsolation, MissedRule, SkipReason, make_job_run
 from moot.domain.errors import Conflict, Fenced
 from moot.domain.message import assistant
 from moot.domain.ports.storage import Storage
@@ -26,7 +26,7 @@ JOB = CronJob(
     agent="bob",
     prompt="What is new?",
     schedule=HOURLY,
-    conversation_mode=ConversationMode.MAIN,
+    conversation_mode=JobIsolation.MAIN,
     missed=MissedRule.SKIP,
     timeout=60.0,
     cwd="/work",
@@ -259,7 +259,7 @@ def test_a_job_does_not_fire_into_a_conversation_that_another_daemon_has(storage
         assert await second.cron.get("cron-1") == due
         assert await fire(first, due, 2, next_at=300.0) is not None
         # Where each run has a conversation of its own, whoever is first fires.
-        await second.cron.save(replace(JOB, id="cron-2", name="own", conversation_mode=ConversationMode.ISOLATED))
+        await second.cron.save(replace(JOB, id="cron-2", name="own", conversation_mode=JobIsolation.ISOLATED))
         own = await second.cron.get("cron-2")
         assert own is not None
         assert await fire(second, own, 3) is not None

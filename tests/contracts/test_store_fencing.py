@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, AskReply, AskState, Question
 from moot.domain.conversation import Conversation, ConversationKey
-from moot.domain.cron_job import ConversationMode, CronJob, Firing, make_job_run
+from moot.domain.cron_job import CronJob, Firing, JobIsolation, make_job_run
 from moot.domain.errors import Fenced
 from moot.domain.mail import Mail
 from moot.domain.message import assistant, user
@@ -68,7 +68,7 @@ JOB = CronJob(
     agent="ada",
     prompt="What is new?",
     schedule=Schedule(kind=ScheduleKind.CRON, text="0 * * * *"),
-    conversation_mode=ConversationMode.MAIN,
+    conversation_mode=JobIsolation.MAIN,
     next_at=100.0,
 )
 LATER_JOB = replace(JOB, next_at=200.0)

@@ -10,9 +10,9 @@ from moot.automation.scheduler import Scheduler
 from moot.automation.workflow_executor import WorkflowExecutor
 from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import (
-    ConversationMode,
     CronJob,
     FiringRecord,
+    JobIsolation,
     JobStatus,
     check_job_name,
     check_prompt,
@@ -122,7 +122,7 @@ class CronJobs:
             return ""
         if draft.prompt:
             raise BadRequest("a job has a prompt or a workflow, not both", fix="Leave one of them out.")
-        if draft.timeout or draft.conversation_mode == ConversationMode.MAIN:
+        if draft.timeout or draft.conversation_mode == JobIsolation.MAIN:
             raise BadRequest(
                 "a scheduled workflow has no timeout and no session mode",
                 fix="Set `timeout` for its steps in the file.",

@@ -10,10 +10,10 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import (
     MOST_FIRINGS,
     MOST_JOBS,
-    ConversationMode,
     CronJob,
     Firing,
     FiringRecord,
+    JobIsolation,
     MissedRule,
     SkipReason,
 )
@@ -261,7 +261,7 @@ def _job(row: rows.Row) -> CronJob:
         prompt=row[5],
         workflow=row[6],
         schedule=Schedule(kind=ScheduleKind(row[7]), text=row[8], zone=row[9]),
-        conversation_mode=ConversationMode(row[10]),
+        conversation_mode=JobIsolation(row[10]),
         missed=MissedRule(row[11]),
         delivers=bool(row[12]),
         timeout=row[13],

@@ -11,7 +11,7 @@ from moot.automation.scheduler import Scheduler, SchedulerDependencies
 from moot.automation.workflow_start import WorkflowStart, make_launch
 from moot.daemon.clock import ManualClock
 from moot.domain.conversation import ConversationKey
-from moot.domain.cron_job import ConversationMode, CronJob, MissedRule, SkipReason
+from moot.domain.cron_job import CronJob, JobIsolation, MissedRule, SkipReason
 from moot.domain.errors import Unavailable
 from moot.domain.ports.storage import Storage
 from moot.domain.run import Outcome, Run, RunEnd
@@ -143,7 +143,7 @@ async def test_a_job_fires_at_its_time_and_again_after_its_interval() -> None:
 
 async def test_a_firing_is_skipped_while_a_run_has_not_ended() -> None:
     async with world() as here:
-        await here.add(conversation_mode=ConversationMode.MAIN)
+        await here.add(conversation_mode=JobIsolation.MAIN)
         await here.advance(180)
         assert await here.firings() == [
             (60, "arun-1", None),

@@ -39,10 +39,10 @@ def add(subject: str, predicate: str, target: str, confidence: float | None, sen
     for name, text in more.items():
         setattr(request, name, require_utf8(text))
     done = send_request(pb.ClientMessage(change_graph=request)).graph_changed
-    data = graph_lines.fact_data(done.fact) | {
+    data = graph_lines.dump_fact(done.fact) | {
         "is_new": done.is_new,
         "proposed": list(done.proposed),
-        "conflicts": [graph_lines.conflict_data(each) for each in done.conflicts],
+        "conflicts": [graph_lines.dump_conflict(each) for each in done.conflicts],
     }
     output.emit(data, render=lambda _: "\n".join(_render_stated(done)))
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import ConversationKey
 from moot.domain.rag import Document, DocumentChange, NewPassage, SourceKind
 from moot.domain.rag_config import RagConfig
-from moot.retrieval.embedders import choose_embedder
+from moot.retrieval.embedders import choose_local
 from moot.retrieval.parsing import Parser
 from moot.retrieval.reading.process import DocumentReader
 from moot.retrieval.search import PassageSearch
@@ -51,7 +52,7 @@ async def measure_documents(home: Path, passages: int) -> DocumentTimes:
     try:
         index = build_storage(store).documents
         source = await index.add_source(OWNER, SourceKind.FOLDER, "bench", folder="", taint=frozenset(), now=0.0)
-        embedder = choose_embedder(RagConfig())
+        embedder = choose_local(RagConfig())
 
         async def put(name: str, made: tuple[NewPassage, ...]) -> None:
             document = Document(name=name, embedder=embedder.name)
@@ -79,8 +80,8 @@ async def measure_documents(home: Path, passages: int) -> DocumentTimes:
 
 async def _measure_indexing(put: Put, rng: random.Random, vocabulary: list[str]) -> tuple[float, list[NewPassage]]:
     samples: list[NewPassage] = []
-    async with DocumentReader(seconds=60.0) as reader:
-        parser = Parser(reader, RagConfig(), choose_embedder(RagConfig()), lambda text: text)
+    async with DocumentReader(seconds=60.0, clock=SystemClock()) as reader:
+        parser = Parser(reader, RagConfig(), choose_local(RagConfig()), lambda text: text)
         await parser.parse_file("warm.txt", b"The first file loads what the others need.")
         files = ["\n\n".join(write_text(rng, vocabulary) for _ in range(100)).encode() for _ in range(_READ // 100)]
         started = time.perf_counter()

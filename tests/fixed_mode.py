@@ -1,8 +1,8 @@
 """A mode that all conversations have, for hooks that are tested without a daemon."""
 
 from moot.domain.auto_approve import AutoApproveLevel
-from moot.domain.conversation import ConversationKey
 from moot.domain.mode import ConversationMode, Mode
+from moot.domain.ports.tool import RunContext
 
 
 class FixedMode:
@@ -13,8 +13,8 @@ class FixedMode:
         self.mode = mode
         self._is_chosen = is_chosen
 
-    async def find_auto_approve(self, _key: ConversationKey, _speaker: str) -> AutoApproveLevel:
+    async def find_level_of_run(self, _context: RunContext) -> AutoApproveLevel:
         return self.level
 
-    async def find(self, _key: ConversationKey) -> ConversationMode:
+    async def find_of_run(self, _context: RunContext) -> ConversationMode:
         return ConversationMode(mode=self.mode, is_chosen=self._is_chosen)

@@ -89,7 +89,8 @@ async def runs_in(talk: Talking, sender: str) -> str:
 
 # Runs that go on, and those that have ended and are still to be reported: while it is being written nothing is active.
 _UNFINISHED = (
-    "SELECT count(*) FROM runs LEFT JOIN deliveries ON deliveries.item_id = runs.id"
+    "SELECT count(*) FROM runs JOIN conversations ON conversations.id = runs.conversation"
+    " LEFT JOIN deliveries ON deliveries.item_id = runs.id"
     f" WHERE runs.status <> 'ended' OR ({IS_OWED})"
 )
 

@@ -33,6 +33,7 @@ ALLOWED = {
         "multiagent/runtime.py": "builds it",
         "multiagent/teammates/briefing.py": "the tree of a run is on one node",
         "multiagent/teammates/dependencies.py": "hands it to the teammates",
+        "multiagent/teammates/parent.py": "before the stored run that spawned another, whose tree is on this node",
         "multiagent/teammates/workers.py": "before the stored runs of a worker, whose tree is on this node",
         "multiagent/teammates/grants.py": "the run that calls a tool is on this node",
     },

@@ -72,6 +72,7 @@ PORTS = {
     "Model": Port(
         "moot.models.openai.OpenAIModel", "moot.models.scripted.ScriptedModel", "contracts/test_model_answers.py"
     ),
+    "EmbeddingModel": in_process("models.embeddings.OpenAIEmbeddings", "models/test_embeddings"),
     "Broker": Port("moot.broker.nats.NatsBroker", "moot.broker.memory.MemoryConnection", "contracts/test_broker.py"),
     "Masks": in_process("redaction.masks.ModelMasks", "redaction/test_placeholders"),
     "ReadProject": Port(

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.cron_job import MOST_FIRINGS, ConversationMode, CronJob, Firing, MissedRule, SkipReason, make_job_run
+from moot.domain.cron_job import MOST_FIRINGS, CronJob, Firing, JobIsolation, MissedRule, SkipReason, make_job_run
 from moot.domain.errors import Conflict, Fenced
 from moot.domain.message import assistant
 from moot.domain.ports.storage import Storage
@@ -26,7 +26,7 @@ JOB = CronJob(
     agent="bob",
     prompt="What is new?",
     schedule=HOURLY,
-    conversation_mode=ConversationMode.MAIN,
+    conversation_mode=JobIsolation.MAIN,
     missed=MissedRule.SKIP,
     timeout=60.0,
     cwd="/work",
@@ -105,7 +105,7 @@ async def test_a_firing_and_its_run_are_written_once(storage: Storage) -> None:
     job = await storage.cron.get("cron-1")
     assert job is not None
     assert job.next_at == 200.0
-    (record,) = await storage.cron.list_firings(limit=9)
+    (record,) = await storage.cron.list_firings(SenderSet(is_everyone=True), limit=9)
     assert (record.firing, record.job, record.run) == (one, job, run)
 
 
@@ -123,7 +123,7 @@ async def test_a_firing_and_the_run_of_its_workflow_are_written_once(storage: St
     assert await storage.workflows.get("wf-1") == run
     assert len(await storage.workflows.list_owed("wf-1")) == 1
     # Lists contain the beginning of the text: it may be large, and they may be long.
-    (record,) = await storage.cron.list_firings(limit=9)
+    (record,) = await storage.cron.list_firings(SenderSet(is_everyone=True), limit=9)
     listed = replace(run, source=source[:LISTED_SOURCE])
     assert (record.run, record.workflow, record.job.workflow) == (None, listed, listed.source)
     assert await storage.workflows.list_runs(SenderSet(is_everyone=True), limit=9) == [listed]
@@ -149,7 +149,7 @@ async def test_what_was_changed_meanwhile_does_not_fire(storage: Storage) -> Non
     await storage.cron.remove("cron-1")
     assert await fire(storage, JOB, 1) is None
     assert await storage.store.get_run("arun-1") is None
-    assert await storage.cron.list_firings(limit=9) == []
+    assert await storage.cron.list_firings(SenderSet(is_everyone=True), limit=9) == []
 
 
 @with_storage
@@ -168,10 +168,33 @@ async def test_a_firing_is_skipped_while_a_run_of_the_job_has_not_ended(storage:
     job = await storage.cron.get("cron-1")
     assert job is not None
     assert job.next_at == 300.0
-    assert [each.firing.due_at for each in await storage.cron.list_firings(limit=9)] == [250.0, 200.0, 100.0]
+    assert [each.firing.due_at for each in await storage.cron.list_firings(SenderSet(is_everyone=True), limit=9)] == [
+        250.0,
+        200.0,
+        100.0,
+    ]
     (last,) = await storage.cron.list_last_firings(agent=KEY.agent)
     assert last.firing.due_at == 250.0
     assert await storage.cron.list_last_firings(sender="nobody") == []
+
+
+@with_storage
+async def test_firings_of_others_do_not_push_out_those_of_a_sender(storage: Storage) -> None:
+    busy = replace(JOB, id="cron-2", owner=ConversationKey("ada", "tg:busy"), missed=MissedRule.SKIP)
+    for job, times in ((JOB, (100.0,)), (busy, (100.0, 200.0, 300.0))):
+        saved, _ = await storage.cron.save(replace(job, next_at=100.0))
+        for due_at in times:
+            firing = Firing(job_id=job.id, due_at=due_at, fired_at=due_at, skipped=SkipReason.MISSED)
+            assert await storage.cron.fire(saved, firing, None, next_at=due_at + 100.0) is not None
+            saved = replace(saved, next_at=due_at + 100.0)
+
+    async def list_due(senders: SenderSet, limit: int = 2) -> list[float]:
+        return [each.firing.due_at for each in await storage.cron.list_firings(senders, limit=limit)]
+
+    assert await list_due(SenderSet(names=(KEY.sender,))) == [100.0]
+    assert await list_due(SenderSet(patterns=("tg:*",))) == [300.0, 200.0]
+    assert await list_due(SenderSet(is_everyone=True), 9) == [300.0, 200.0, 100.0, 100.0]
+    assert await list_due(SenderSet()) == []
 
 
 @with_storage
@@ -182,7 +205,7 @@ async def test_few_firings_are_kept(storage: Storage) -> None:
         firing = Firing(job_id=job.id, due_at=job.next_at, fired_at=job.next_at, skipped=SkipReason.MISSED)
         assert await storage.cron.fire(job, firing, None, next_at=200.0 + number) is not None
         job = replace(job, next_at=200.0 + number)
-    found = await storage.cron.list_firings(job_id="cron-1", limit=500)
+    found = await storage.cron.list_firings(SenderSet(is_everyone=True), job_id="cron-1", limit=500)
     assert (len(found), found[0].firing.due_at) == (MOST_FIRINGS, 200.0 + MOST_FIRINGS + 1)
 
 
@@ -218,7 +241,7 @@ async def test_jobs_are_deleted_with_their_conversation_and_firings_with_their_r
     assert [job.id for job in await storage.cron.list_jobs()] == ["cron-2"]
     assert await store.get_run("arun-1") is None
     await store.delete(ConversationKey("bob", "cron:cron-2:tg:1"))
-    assert await storage.cron.list_firings(limit=9) == []
+    assert await storage.cron.list_firings(SenderSet(is_everyone=True), limit=9) == []
 
 
 def test_a_job_does_not_fire_into_a_conversation_that_another_daemon_has(storage_kind: str, tmp_path: object) -> None:
@@ -236,7 +259,7 @@ def test_a_job_does_not_fire_into_a_conversation_that_another_daemon_has(storage
         assert await second.cron.get("cron-1") == due
         assert await fire(first, due, 2, next_at=300.0) is not None
         # Where each run has a conversation of its own, whoever is first fires.
-        await second.cron.save(replace(JOB, id="cron-2", name="own", conversation_mode=ConversationMode.ISOLATED))
+        await second.cron.save(replace(JOB, id="cron-2", name="own", conversation_mode=JobIsolation.ISOLATED))
         own = await second.cron.get("cron-2")
         assert own is not None
         assert await fire(second, own, 3) is not None

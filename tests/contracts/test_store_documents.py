@@ -8,6 +8,7 @@ from moot.domain.rag import Document, DocumentChange, NewPassage, Source, Source
 from tests.contracts.store_kit import Disk, with_disk, with_storage
 
 ME = ConversationKey("librarian", "user")
+WORDS = "words"
 # The same agent for somebody else, and another agent for the same person.
 OTHERS = (ConversationKey("librarian", "tg:1"), ConversationKey("moot", "user"))
 
@@ -25,7 +26,23 @@ def change(name: str, *texts: str, **more: object) -> DocumentChange:
         )
         for place, text in enumerate(texts, start=1)
     )
-    return DocumentChange(document=Document(name=name, digest=name, indexed_at=2.0, **more), passages=passages)  # type: ignore[arg-type]
+    document = Document(name=name, digest=name, indexed_at=2.0, **({"embedder": WORDS} | more))  # type: ignore[arg-type]
+    return DocumentChange(document=document, passages=passages)
+
+
+@with_storage
+async def test_vectors_of_one_embedder_are_listed_without_those_of_others(storage: Storage) -> None:
+    index = storage.documents
+    source = (await add(storage)).number
+    await index.put_documents(ME, source, [change("a.md", "one", "two"), change("b.md", "three", embedder="other")])
+    own = await index.list_vectors(ME, embedder=WORDS, after=0)
+    other = await index.list_vectors(ME, embedder="other", after=0)
+    assert (own.count, len(own.numbers), other.count, len(other.numbers)) == (2, 2, 1, 1)
+    assert (await index.list_vectors(ME, embedder=WORDS, after=own.numbers[0])).numbers == own.numbers[1:]
+    assert (await index.list_vectors(ME, embedder="third", after=0)).count == 0
+    assert [each.content for each in await index.list_passages(ME, source, "a.md")] == ["one", "two"]
+    assert await index.list_passages(OTHERS[0], source, "a.md") == []
+    assert await index.list_passages(ME, source, "unknown.md") == []
 
 
 async def found(storage: Storage, *terms: str, owner: ConversationKey = ME, limit: int = 10) -> list[str]:
@@ -65,15 +82,15 @@ async def test_a_document_is_replaced_whole_and_touched_or_removed(storage: Stor
     index = storage.documents
     source = (await add(storage)).number
     await index.put_documents(ME, source, [change("a.md", "old words", "more old words"), change("b.md", "kept")])
-    before = await index.list_vectors(ME, after=0)
+    before = await index.list_vectors(ME, embedder=WORDS, after=0)
     assert (before.count, before.vectors) == (3, (b"\x01", b"\x02", b"\x01"))
     await index.put_documents(ME, source, [change("a.md", "new words", size=7, note="ragged")])
     assert await found(storage, "old") == []
     assert await found(storage, "words") == ["new words"]
-    after = await index.list_vectors(ME, after=before.numbers[-1])
+    after = await index.list_vectors(ME, embedder=WORDS, after=before.numbers[-1])
     assert (after.count, len(after.numbers)) == (2, 1)
     assert after.version != before.version
-    unchanged = await index.list_vectors(ME, after=0, unless=after.version)
+    unchanged = await index.list_vectors(ME, embedder=WORDS, after=0, unless=after.version)
     assert (unchanged.version, unchanged.numbers) == (after.version, ())
     # The numbers of what is gone find nothing, in whatever order they are asked for.
     kept = [passage.content for passage in await index.get_passages(ME, [*after.numbers, *before.numbers])]
@@ -86,7 +103,7 @@ async def test_a_document_is_replaced_whole_and_touched_or_removed(storage: Stor
     await index.remove_documents(ME, source, ["b.md", "unknown.md"])
     assert [each.name for each in await index.list_documents(ME, source)] == ["a.md"]
     assert await found(storage, "kept") == []
-    assert (await index.list_vectors(ME, after=0)).count == 1
+    assert (await index.list_vectors(ME, embedder=WORDS, after=0)).count == 1
 
 
 @with_storage
@@ -132,7 +149,7 @@ async def test_owners_neither_find_nor_change_what_is_not_theirs(storage: Storag
     for other in OTHERS:
         assert await found(storage, "apple", owner=other) == [f"the apple of {other.agent} and {other.sender}"]
         assert await index.get_passages(other, numbers) == []
-        assert (await index.list_vectors(other, after=0)).count == 1
+        assert (await index.list_vectors(other, embedder=WORDS, after=0)).count == 1
         assert await index.list_documents(other, mine) == []
         assert await index.forget_source(other, mine) == 0
         assert not await index.put_documents(other, mine, [change("a.md", "overwritten")])
@@ -146,7 +163,7 @@ async def test_owners_neither_find_nor_change_what_is_not_theirs(storage: Storag
     nobody = ConversationKey("librarian", "nobody")
     assert await index.list_sources(nobody) == []
     assert await found(storage, "apple", owner=nobody) == []
-    assert (await index.list_vectors(nobody, after=0)).count == 0
+    assert (await index.list_vectors(nobody, embedder=WORDS, after=0)).count == 0
 
 
 def test_what_was_indexed_is_there_after_a_restart(tmp_path: object, storage_kind: str) -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, AskReply, AskState, Question
 from moot.domain.conversation import Conversation, ConversationKey
-from moot.domain.cron_job import ConversationMode, CronJob, Firing, make_job_run
+from moot.domain.cron_job import CronJob, Firing, JobIsolation, make_job_run
 from moot.domain.errors import Fenced
 from moot.domain.mail import Mail
 from moot.domain.message import assistant, user
@@ -24,6 +24,7 @@ from moot.domain.ports.storage import Storage
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, Run, RunRequest, RunStatus, Spawn
 from moot.domain.schedule import Schedule, ScheduleKind
+from moot.domain.senders import SenderSet
 from moot.domain.step_record import StepRecord, make_part
 from moot.domain.trace import TraceKind, TraceNote
 from moot.domain.workflow import StepAttempt, WorkflowRun, WorkflowStatus
@@ -67,7 +68,7 @@ JOB = CronJob(
     agent="ada",
     prompt="What is new?",
     schedule=Schedule(kind=ScheduleKind.CRON, text="0 * * * *"),
-    conversation_mode=ConversationMode.MAIN,
+    conversation_mode=JobIsolation.MAIN,
     next_at=100.0,
 )
 LATER_JOB = replace(JOB, next_at=200.0)
@@ -148,7 +149,7 @@ async def snapshot(storage: Storage) -> object:
         await storage.steps.list_numbers("run-1"),
         (await storage.traces.find("run-1")).notes,
         (await storage.traces.find("run-1")).attempts,
-        (await storage.cron.list_jobs(), await storage.cron.list_firings(limit=9)),
+        (await storage.cron.list_jobs(), await storage.cron.list_firings(SenderSet(is_everyone=True), limit=9)),
         (await storage.workflows.get("wf-1"), await storage.workflows.list_attempts("wf-1")),
         [await storage.mail.list_unread(each.key) for each in found],
     )

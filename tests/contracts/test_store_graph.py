@@ -11,7 +11,7 @@ from moot.domain import ontology
 from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import CronJob
 from moot.domain.errors import BadRequest, Conflict, NotFound
-from moot.domain.graph import Fact, FactFilter, NewEntity, NewFact, Period, Statement, Walk
+from moot.domain.graph import Fact, FactFilter, NewEntity, NewFact, Period, Statement, Traversal
 from moot.domain.mail import UNVERIFIED_TAINT
 from moot.domain.ontology import Term, TermKind, TermStatus
 from moot.domain.ports.graph import Graph
@@ -126,7 +126,7 @@ async def test_a_merge_joins_names_and_facts_and_can_be_undone(storage: Storage)
     assert (entity.id, entity.type, entity.aliases) == ("ada", "person", ("a. lovelace",))
     assert entity.properties == {"field": "maths"}
     assert ("bob", "knows", "ada") in triples(await graph.list_facts(ME, FactFilter()))
-    assert len((await graph.walk(ME, Walk(start="a. lovelace", depth=1))).facts) == 3
+    assert len((await graph.walk(ME, Traversal(start="a. lovelace", depth=1))).facts) == 3
     # What is said under the alias belongs to the alias.
     await graph.assert_fact(ME, fact("a. lovelace", "knows", "charles"), AT_2)
     assert ("ada", "knows", "charles") in triples(await graph.list_facts(ME, FactFilter(subject="ada")))
@@ -196,7 +196,7 @@ async def test_types_and_predicates_have_a_life_cycle_with_reasons(storage: Stor
     ]
     # Facts of a quarantined predicate are hidden, and none is added.
     assert await graph.list_facts(ME, FactFilter()) == []
-    assert (await graph.walk(ME, Walk(start="oak"))).facts == ()
+    assert (await graph.walk(ME, Traversal(start="oak"))).facts == ()
     assert len(await graph.list_facts(ME, FactFilter(includes_hidden=True))) == 1
     with pytest.raises(Conflict, match="'shades' is quarantined: to quarantined"):
         await graph.assert_fact(ME, fact("oak", "shades", "bench"), AT_2)
@@ -222,24 +222,24 @@ async def test_a_walk_is_bounded_in_depth_and_size_and_survives_circles(storage:
     for number in range(6):
         await graph.assert_fact(ME, fact(f"n{number}", "related_to", f"n{(number + 1) % 6}"), AT_1)
     await graph.assert_fact(ME, fact("n0", "knows", "bob", subject_type="thing"), AT_1)
-    near = await graph.walk(ME, Walk(start="n0", depth=1))
+    near = await graph.walk(ME, Traversal(start="n0", depth=1))
     assert sorted(triples(near.facts)) == [
         ("n0", "knows", "bob"),
         ("n0", "related_to", "n1"),
         ("n5", "related_to", "n0"),
     ]
-    assert len((await graph.walk(ME, Walk(start="n0", depth=2))).facts) == 5
-    assert len((await graph.walk(ME, Walk(start="n0", depth=6))).facts) == 7
-    only = await graph.walk(ME, Walk(start="n0", depth=6, predicates=frozenset({"knows"})))
+    assert len((await graph.walk(ME, Traversal(start="n0", depth=2))).facts) == 5
+    assert len((await graph.walk(ME, Traversal(start="n0", depth=6))).facts) == 7
+    only = await graph.walk(ME, Traversal(start="n0", depth=6, predicates=frozenset({"knows"})))
     assert triples(only.facts) == [("n0", "knows", "bob")]
-    typed = await graph.walk(ME, Walk(start="n3", depth=6, subject_type="thing"))
+    typed = await graph.walk(ME, Traversal(start="n3", depth=6, subject_type="thing"))
     assert {each.subject for each in typed.facts} == {"n0"}
-    cut = await graph.walk(ME, Walk(start="n0", depth=6, limit=4))
+    cut = await graph.walk(ME, Traversal(start="n0", depth=6, limit=4))
     assert (len(cut.facts), cut.is_cut) == (4, True)
     with pytest.raises(NotFound, match="no entity 'n9'"):
-        await graph.walk(ME, Walk(start="n9"))
+        await graph.walk(ME, Traversal(start="n9"))
     with pytest.raises(NotFound, match="no predicate 'knowz'"):
-        await graph.walk(ME, Walk(start="n0", predicates=frozenset({"knowz"})))
+        await graph.walk(ME, Traversal(start="n0", predicates=frozenset({"knowz"})))
 
 
 @with_storage
@@ -340,7 +340,7 @@ async def test_owners_do_not_share_anything(storage: Storage) -> None:
     await graph.assert_fact("tg:1", fact("ada", "born_in", "paris"), AT_1)
     for owner, place in ((ME, "london"), ("tg:1", "paris")):
         assert [each.object for each in await graph.list_facts(owner, FactFilter())] == [place]
-        assert [each.object for each in (await graph.walk(owner, Walk(start="ada"))).facts] == [place]
+        assert [each.object for each in (await graph.walk(owner, Traversal(start="ada"))).facts] == [place]
         assert await graph.list_conflicts(owner) == []
     with pytest.raises(NotFound):
         await graph.measure_type("tg:1", "poet")

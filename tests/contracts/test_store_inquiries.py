@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.inquiry import Findings, Gap, Grade, Inquiry, InquiryProgress, InquiryStatus, parse_findings
+from moot.domain.inquiry import Findings, Grade, Inquiry, InquiryProgress, InquiryStatus, KnowledgeGap, parse_findings
 from moot.domain.ports.storage import Storage
 from tests.contracts.store_kit import with_storage
 from tests.unit.shelves import ADA, ADA_WITH_EVE, BOB, talk
@@ -82,7 +82,7 @@ async def test_only_a_pending_inquiry_of_the_same_person_is_closed_and_deleted_w
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ('Here: {"gaps": [{"topic": "t", "question": "q"}], "more": 1} done', Findings(gaps=(Gap("t", "q"),))),
+        ('Here: {"gaps": [{"topic": "t", "question": "q"}], "more": 1} done', Findings(gaps=(KnowledgeGap("t", "q"),))),
         ("{}", Findings()),
         ("nothing", None),
         ('{"gaps": [{"topic": 7}]}', None),

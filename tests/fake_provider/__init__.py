@@ -15,6 +15,8 @@ not answered but closes it), `no_done`, `crlf`. What is said instead: `status`,
 `headers`, `body`, `content_type`, `error` (an error object inside the stream, after the text). `repeat` serves an
 answer so many times.
 
+POST /v1/embeddings returns vectors of the words of each text; POST /vectors sets how long they are, and statuses.
+
 GET /requests?at_least=N waits for N requests and lists them, POST /release lets held answers go, POST /reset forgets.
 """
 

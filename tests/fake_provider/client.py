@@ -43,6 +43,16 @@ class Provider:
         """What it answers to a GET, by path."""
         self._call("POST", "/facts", facts)
 
+    def set_vectors(self, *, length: int = 64, statuses: list[int] | None = None) -> None:
+        """How long vectors are, and how the next requests for them are answered: a status each."""
+        self._call("POST", "/vectors", {"length": length, "statuses": statuses or []})
+
+    def embedded(self) -> list[str]:
+        """Every text that was sent to be embedded, in order."""
+        return [
+            text for each in self.requests() if each["path"].endswith("/embeddings") for text in each["body"]["input"]
+        ]
+
     def release(self) -> None:
         """Let every held or stalled answer go on."""
         self._call("POST", "/release")

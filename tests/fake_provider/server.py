@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.fake_provider import check_anthropic, check_openai, say
+from tests.fake_provider import check_anthropic, check_openai, embed, say
 
 _DIRECTIVE = re.compile(r"\[\[fake (\{.*?\})\]\]", re.DOTALL)
 _NO_LINGER = struct.pack("ii", 1, 0)
@@ -25,6 +25,9 @@ class Server:
         self.program: list[dict[str, Any]] = []
         # What it says of itself, by path; nothing unless told.
         self.facts: dict[str, Any] = {}
+        # How long vectors are, and the answers to the next requests for them: a status each, 200 for vectors.
+        self.vector_length = 64
+        self.vector_statuses: list[int] = []
         self.active = 0
         self._changed = asyncio.Condition()
         self._released = asyncio.Event()
@@ -35,6 +38,8 @@ class Server:
         app = web.Application(client_max_size=256 * 1024 * 1024)
         app.router.add_post("/v1/chat/completions", self._openai)
         app.router.add_post("/v1/messages", self._anthropic)
+        app.router.add_post("/v1/embeddings", self._embed)
+        app.router.add_post("/vectors", self._set_vectors)
         app.router.add_get("/requests", self._list)
         app.router.add_post("/program", self._add)
         app.router.add_post("/release", self._release)
@@ -73,6 +78,7 @@ class Server:
         self.requests.clear()
         self.program.clear()
         self.facts.clear()
+        self.vector_length, self.vector_statuses = 64, []
 
     async def _release(self, request: web.Request) -> web.Response:
         self.release()
@@ -90,6 +96,12 @@ class Server:
         told = self.facts.get(request.path)
         return web.json_response({} if told is None else told, status=404 if told is None else 200)
 
+    async def _set_vectors(self, request: web.Request) -> web.Response:
+        told = await request.json()
+        self.vector_length = told.get("length", self.vector_length)
+        self.vector_statuses = told.get("statuses", [])
+        return web.json_response({})
+
     # ---- the wires ------------------------------------------------------------------------------
 
     async def _openai(self, request: web.Request) -> web.StreamResponse:
@@ -99,6 +111,23 @@ class Server:
     async def _anthropic(self, request: web.Request) -> web.StreamResponse:
         allowed = not self.key or request.headers.get("x-api-key") == self.key
         return await self._serve(request, check_anthropic.check, say.anthropic_events, allowed=allowed)
+
+    async def _embed(self, request: web.Request) -> web.StreamResponse:
+        raw = await request.read()
+        body, faults = check_openai.parse_strictly(raw)
+        faults += embed.check(body) if body is not None else []
+        sent = {"path": request.path, "body": body, "faults": faults, "raw": raw.decode("utf-8", "replace")}
+        async with self._changed:
+            self.requests.append(sent | {"key": request.headers.get("Authorization", "")})
+            self._changed.notify_all()
+        if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
+            return _refuse(401, "authentication_error", f"wrong key: {request.headers.get('Authorization')}")
+        if body is None or faults:
+            return _refuse(400, "invalid_request_error", "; ".join(faults))
+        status = self.vector_statuses.pop(0) if self.vector_statuses else 200
+        if status != 200:
+            return _refuse(status, "fake", "as programmed")
+        return web.json_response(embed.embed(body["input"], self.vector_length))
 
     async def _serve(
         self,

@@ -114,7 +114,7 @@ def test_everything_broken_at_once_is_still_told(home: Home) -> None:
     assert f"{home.path / 'agents' / 'bob' / 'AGENT.md'}:1:" in said
     # What could not be looked at is said too.
     unseen = {finding["check"] for finding in findings if finding["message"].startswith("Not checked: the config")}
-    assert unseen == {"models", "mcp", "sandbox", "toolchain"}
+    assert unseen == {"models", "mcp", "sandbox", "toolchain", "documents"}
 
 
 def test_a_damaged_store_is_found(home: Home) -> None:

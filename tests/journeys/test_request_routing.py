@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.daemon_process import PROVIDER_CONFIG, Home, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.teaming import TEAM
 
@@ -158,3 +159,34 @@ async def test_a_spawn_without_a_name_that_nobody_can_do_says_what_is_missing(ho
     result = next(message for message in provider.bodies()[-1]["messages"] if message["role"] == "tool")
     assert "no teammate here can do this: it needs a browser" in json.dumps(result)
     assert "browser_*" in json.dumps(result)
+
+
+# The table that is set to false, a request, and what the orchestrator is told.
+SWITCHES = [
+    ("graph", "define a new type Supplier with a tax number", "`enabled = true` in [graph]"),
+    ("cron", "Erinnere mich jeden Donnerstag um acht ans Altpapier", "Schedules are off (`enabled` in [cron]"),
+]
+# The category of tools that each table turns off.
+CATEGORIES = {
+    "cron": "schedules", "background": "background", "workflow": "workflow", "graph": "ontology", "rag": "documents",
+}  # fmt: skip
+
+
+async def test_what_was_switched_off_is_told_with_its_switch(home: Home, provider: Provider) -> None:
+    config = (home.path / "config.toml").read_text()
+    home.write_config(config + "".join(f"\n[{table}]\nenabled = false\n" for table, _, _ in SWITCHES))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            for _, request_text, enable in SWITCHES:
+                await talk.say("moot", request_text)
+                assert enable in advice(provider)
+
+
+def test_a_category_that_was_switched_off_says_where(home: Home) -> None:
+    config = (home.path / "config.toml").read_text()
+    home.write_config(config + "".join(f"\n[{table}]\nenabled = false\n" for table in CATEGORIES))
+    with daemon_thread(home) as daemon:
+        listed = {each["name"]: each for each in daemon.cli_json("agents", "tools")["data"]["categories"]}
+    for table, category in CATEGORIES.items():
+        found = listed[category]
+        assert (found["enabled"], found["reason"]) == (False, f"enabled is false in [{table}]"), category

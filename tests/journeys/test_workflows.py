@@ -11,9 +11,10 @@ from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, LiveDaemon, eventually
 from tests.daemon_thread import daemon_thread
-from tests.scripting import call, say, script
+from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.talking import Talking
 from tests.teaming import results
+from tests.terminal import terminal
 
 CONFIG = (
     PLAIN
@@ -40,6 +41,7 @@ SCRIPT = script(
     {"match": "^fail", "error": "it broke"},
     {"match": "^hang", "hang": True},
     {"match": "^approve", "steps": [call("set_title", title="Boats"), say("named")]},
+    {"match": "^ask", "steps": [call("ask_user", questions=[{"question": "Which boat?"}]), say("{result}")]},
     {"match": "^(?P<what>[a-z]+) as ada", "agent": "You are ada", "reply": "ada did {what}"},
     {"match": "^inject", "reply": "{{b.result}} and {{nothing.result}}"},
     {"match": "^Workflow", "reply": "I was told."},
@@ -144,11 +146,48 @@ async def test_a_step_waits_for_its_approval_and_goes_on_after_it(daemon: LiveDa
         run_id = await start(talk, sender, flow(step("name", "approve this"), step("then", "go on", "name")))
         found = await until(talk, sender, run_id, "waiting for approval", "name")
         assert (found["status"], states(found)["then"]) == ("running", "pending")
-        (ask,) = [each for each in await talk.asks() if each.sender.endswith(f":{sender}")]
-        assert ask.sender == f"workflow:{run_id}.name:{sender}"
+        # It is asked in the conversation that started the workflow.
+        (ask,) = [each for each in await talk.asks() if each.sender == sender]
+        assert (ask.agent, ask.by.spawn_reason) == ("moot", "step name of workflow demo")
         await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision="once"))
         found = await until(talk, sender, run_id, "completed")
         assert found["step_statuses"][0]["result"] == "named"
+
+
+def test_the_chat_that_started_a_workflow_asks_what_its_steps_ask(daemon: LiveDaemon, sender: str) -> None:
+    source = flow(step("name", "approve this", agent="ada"), step("which", "ask which", "name"))
+    with terminal(daemon.home, "chat", "moot", "--as", sender) as person:
+        person.enter(f"call workflow_run {json.dumps({'yaml_content': source})}")
+        person.wait_on_screen("allow set_title?")
+        person.wait_on_screen("step name of workflow demo")
+        person.enter("o")
+        person.wait_on_screen("Which boat?")
+        person.enter("the red one")
+        person.wait_for("has ended: completed")
+        person.type("\x04")
+        assert person.wait_for_exit() == 0
+    shown = daemon.cli_json("workflow", "show", "demo", "--as", sender)["data"]
+    assert [each["result"] for each in shown["steps"]] == ["named", "the red one"]
+
+
+async def test_what_a_teammate_of_a_step_asks_is_asked_there_too(home: Home, tmp_path: Path) -> None:
+    file = tmp_path / "lead.flow.yaml"
+    home.write_script(
+        script(
+            lead("^let it be named", spawn("name it"), wait(), say("It said: {result}")),
+            mate("^name", call("set_title", title="Boats"), say("named")),
+            {"reply": "I was told."},
+        )
+    )
+    home.write_config(CONFIG + "[agent]\nmultiAgent = true\n")
+    with daemon_thread(home) as daemon:
+        file.write_text(flow(step("lead", "let it be named")))
+        assert daemon.cli("workflow", "run", str(file), "--report-to", "moot", "--bg").returncode == 0
+        async with daemon.client() as talk:
+            (ask,) = await eventually(talk.asks)
+            assert (ask.agent, ask.sender, ask.by.agent) == ("moot", "user", "operator")
+            await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask.ask_id, attempt=1, decision="once"))
+            assert "It said:" in await read_report(talk, "user")
 
 
 async def test_a_step_is_tried_again_and_a_failed_one_fails_the_workflow_without_its_dependents(

@@ -17,7 +17,7 @@ from msgspec import Struct
 from moot.domain.conversation import ConversationKey
 from moot.domain.rag import Document, DocumentChange, NewPassage, SourceKind
 from moot.domain.rag_config import RagConfig
-from moot.retrieval.embedders import NoEmbedder, choose_embedder
+from moot.retrieval.embedders import NoEmbedder, choose_local
 from moot.retrieval.reading.child import do_task
 from moot.retrieval.reading.messages import Split, SplitTask
 from moot.retrieval.reading.pieces import Section
@@ -60,12 +60,15 @@ def read_questions(name: str) -> list[Question]:
 async def build_search(*, has_vectors: bool = True) -> Search:
     """Index the corpus in memory as the daemon does; return the search."""
     storage = await open_memory_storage()
-    embedder = choose_embedder(RagConfig()) if has_vectors else NoEmbedder()
+    embedder = choose_local(RagConfig()) if has_vectors else NoEmbedder()
     source = await storage.documents.add_source(
         OWNER, SourceKind.FOLDER, "corpus", folder="", taint=frozenset(), now=0.0
     )
     changes = [
-        DocumentChange(document=Document(name=name), passages=_split(name, title, text, embeds=embedder.is_local))
+        DocumentChange(
+            document=Document(name=name, embedder=embedder.name),
+            passages=_split(name, title, text, embeds=embedder.is_local),
+        )
         for name, title, text in read_documents()
     ]
     await storage.documents.put_documents(OWNER, source.number, changes)
@@ -73,7 +76,7 @@ async def build_search(*, has_vectors: bool = True) -> Search:
 
     async def search(question: str) -> list[str]:
         found = await searching.search(OWNER, question, limit=10)
-        return [each.passage.document for each in found]
+        return [each.passage.document for each in found.passages]
 
     return search
 

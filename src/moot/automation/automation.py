@@ -51,6 +51,7 @@ class Automation:
         self.jobs = CronJobs(
             CronJobDependencies(
                 store=d.storage.cron,
+                entries=d.storage.store,
                 scheduler=self.scheduler,
                 workflows=self.workflows,
                 requests=runtime.requests,
@@ -63,7 +64,9 @@ class Automation:
         )
         self.library = WorkflowLibrary(executor=self.workflows, saved=SavedWorkflows(workflows), jobs=self.jobs)
         tasks = BackgroundTasks(teammates=runtime.teammates, store=d.storage.store)
-        chooser = AgentChooser(may_direct=may_direct, find_live=runtime.teammates.find_live)
+        chooser = AgentChooser(
+            may_direct=may_direct, find_live=runtime.teammates.find_live, find_step=runtime.find_step
+        )
         d.tools.register(
             *build_cron_tools(self.jobs, runtime.teammates, chooser),
             *build_bg_tools(tasks, runtime.requests.resolve_agent, chooser),
@@ -96,6 +99,7 @@ def build_executor(runtime: Runtime) -> WorkflowExecutor:
     return WorkflowExecutor(
         WorkflowDependencies(
             workflows=d.storage.workflows,
+            store=d.storage.store,
             teammates=runtime.teammates,
             runs=runtime.runs,
             requests=runtime.requests,

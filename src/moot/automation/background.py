@@ -14,7 +14,7 @@ from moot.domain.ports.tool import RunContext
 from moot.domain.run import Run, RunKind
 from moot.domain.run_view import RunView
 from moot.domain.senders import BACKGROUND_SENDER, SenderSet
-from moot.engine.sent_messages import with_messages
+from moot.engine.run_results import load_result, load_results
 from moot.multiagent.teammates.run_factory import SpawnRequest
 from moot.multiagent.teammates.teammates import Teammates
 
@@ -53,18 +53,19 @@ class BackgroundTasks(Struct, frozen=True, kw_only=True):
         view = self.teammates.find_live(task_id)
         if view is None:
             run = await self.store.get_run(task_id)
-            view = RunView(await with_messages(self.store, run)) if run is not None else None
+            view = RunView(await load_result(self.store, run)) if run is not None else None
         if view is None or not _is_task_of(view.run, owner):
             raise NotFound(f"there is no background task {task_id!r}", fix="See bg_list.")
         return view
 
     async def list_tasks(self, owner: ConversationKey) -> list[RunView]:
         """Return the tasks of an owner, newest first: all that have not ended, and the last that have."""
-        live = [self._see(run) for run in await self._list_unfinished(owner)]
+        live = [self._find_view(run) for run in await self._list_unfinished(owner)]
         known = {view.id for view in live}
         ended = await self.store.list_ended_runs(SenderSet(names=(owner.sender,)), limit=_READ_ENDED)
-        over = [RunView(run) for run in ended if _is_task_of(run, owner) and run.id not in known][:_SHOWN_ENDED]
-        return sorted([*live, *over], key=lambda view: view.run.created_at, reverse=True)
+        over = [run for run in ended if _is_task_of(run, owner) and run.id not in known][:_SHOWN_ENDED]
+        done = map(RunView, await load_results(self.store, over))
+        return sorted([*live, *done], key=lambda view: view.run.created_at, reverse=True)
 
     async def cancel(self, owner: ConversationKey, task_id: str) -> RunView:
         return await self.teammates.stop((await self.find(owner, task_id)).id)
@@ -73,7 +74,7 @@ class BackgroundTasks(Struct, frozen=True, kw_only=True):
         stored = [owned.run for owned in await self.store.list_live_runs()]
         return [run for run in stored if _is_task_of(run, owner)]
 
-    def _see(self, run: Run) -> RunView:
+    def _find_view(self, run: Run) -> RunView:
         return self.teammates.find_live(run.id) or RunView(run)
 
 

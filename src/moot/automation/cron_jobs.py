@@ -4,14 +4,15 @@ from collections.abc import Callable
 from random import Random
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.automation.scheduler import Scheduler
 from moot.automation.workflow_executor import WorkflowExecutor
 from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import (
-    ConversationMode,
     CronJob,
     FiringRecord,
+    JobIsolation,
     JobStatus,
     check_job_name,
     check_prompt,
@@ -25,8 +26,10 @@ from moot.domain.near_names import suggest_name
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.cron import CronStore
 from moot.domain.schedule import ScheduleKind, parse_schedule
+from moot.domain.senders import SenderSet
 from moot.domain.workflow_file import read_taint
 from moot.engine.request_factory import RequestFactory
+from moot.engine.run_results import Entries, load_result
 
 # Where results go: to the conversation that owns the job, or nowhere but into the history.
 CONVERSATION, NOWHERE = "conversation", "none"
@@ -55,6 +58,8 @@ class JobDraft(Struct, frozen=True, kw_only=True):
 
 class CronJobDependencies(Struct, frozen=True, kw_only=True):
     store: CronStore
+    # The histories of runs.
+    entries: Entries
     scheduler: Scheduler
     workflows: WorkflowExecutor
     requests: RequestFactory
@@ -117,7 +122,7 @@ class CronJobs:
             return ""
         if draft.prompt:
             raise BadRequest("a job has a prompt or a workflow, not both", fix="Leave one of them out.")
-        if draft.timeout or draft.conversation_mode == ConversationMode.MAIN:
+        if draft.timeout or draft.conversation_mode == JobIsolation.MAIN:
             raise BadRequest(
                 "a scheduled workflow has no timeout and no session mode",
                 fix="Set `timeout` for its steps in the file.",
@@ -177,9 +182,14 @@ class CronJobs:
         return await self._d.scheduler.fire_now(job)
 
     async def list_firings(
-        self, *, job_id: str = "", agent: str = "", sender: str = "", limit: int
+        self, senders: SenderSet, *, job_id: str = "", agent: str = "", limit: int
     ) -> list[FiringRecord]:
-        return await self._store.list_firings(job_id=job_id, agent=agent, sender=sender, limit=limit)
+        """Return firings with the results of their runs, newest first."""
+        found = await self._store.list_firings(senders, job_id=job_id, agent=agent, limit=limit)
+        return [
+            each if each.run is None else replace(each, run=await load_result(self._d.entries, each.run))
+            for each in found
+        ]
 
     def _changed(self, job: CronJob | None, before: CronJob) -> CronJob:
         if job is None:

@@ -11,12 +11,13 @@ import msgspec
 from moot.automation.cron_jobs import CONVERSATION, NOWHERE, CronJobs, JobDraft
 from moot.automation.firing_status import describe_firing
 from moot.automation.owners import AgentChooser, find_owner
-from moot.domain.cron_job import MOST_FIRINGS, ConversationMode, CronJob, FiringRecord, MissedRule
+from moot.domain.cron_job import MOST_FIRINGS, CronJob, FiringRecord, JobIsolation, MissedRule
 from moot.domain.errors import BadRequest
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run_view import RunView
 from moot.domain.schedule import ScheduleKind, format_instant
+from moot.domain.senders import SenderSet
 from moot.domain.text import clean
 from moot.multiagent.teammates.teammates import Teammates
 
@@ -69,7 +70,7 @@ class CronAdd:
                 },
                 "session_mode": {
                     "type": "string",
-                    "enum": list(ConversationMode),
+                    "enum": list(JobIsolation),
                     "description": "isolated: each run has a new conversation (default). main: all runs share one.",
                 },
                 "deliver_to": {
@@ -155,7 +156,7 @@ class CronList:
         runs = [RunView(record.run) for record in last.values() if record.run is not None]
         # What is not shown can be found by name.
         shown = found[:_MOST_LISTED]
-        data = [_job_data(job, last.get(job.id), self._teammates) for job in shown]
+        data = [_dump_job(job, last.get(job.id), self._teammates) for job in shown]
         text = await self._teammates.texts.join(runs, lambda _: _to_json({"jobs": data, "count": len(found)}))
         return ToolResult(
             content=text.content,
@@ -263,7 +264,9 @@ class CronHistory:
         job_id = str(arguments.get("job_id") or "").strip()
         if job_id:
             job_id = (await self._jobs.find(owner, job_id)).id
-        found = await self._jobs.list_firings(job_id=job_id, agent=owner.agent, sender=owner.sender, limit=limit)
+        found = await self._jobs.list_firings(
+            SenderSet(names=(owner.sender,)), job_id=job_id, agent=owner.agent, limit=limit
+        )
         runs = [RunView(record.run) for record in found if record.run is not None]
         text = await self._teammates.texts.join(runs, lambda _: _render_history(found, self._teammates))
         return ToolResult(content=text.content, taint=text.taint.union(*(record.job.taint for record in found)))
@@ -274,10 +277,10 @@ def _tell(job: CronJob, **facts: str | None) -> ToolResult:
 
 
 def _render_history(found: Sequence[FiringRecord], teammates: Teammates) -> str:
-    return _to_json({"entries": [_entry_data(record, teammates) for record in found], "count": len(found)})
+    return _to_json({"entries": [_dump_firing(record, teammates) for record in found], "count": len(found)})
 
 
-def _job_data(job: CronJob, last: FiringRecord | None, teammates: Teammates) -> dict[str, Any]:
+def _dump_job(job: CronJob, last: FiringRecord | None, teammates: Teammates) -> dict[str, Any]:
     data = {
         "id": job.id,
         "name": job.name,
@@ -301,7 +304,7 @@ def _job_data(job: CronJob, last: FiringRecord | None, teammates: Teammates) -> 
     return {name: value for name, value in data.items() if value is not None}
 
 
-def _entry_data(record: FiringRecord, teammates: Teammates) -> dict[str, Any]:
+def _dump_firing(record: FiringRecord, teammates: Teammates) -> dict[str, Any]:
     firing, job, run = record.firing, record.job, record.run
     zone = job.schedule.zone
     data: dict[str, Any] = {
@@ -320,7 +323,7 @@ def _entry_data(record: FiringRecord, teammates: Teammates) -> dict[str, Any]:
         data["started_at"] = format_instant(run.started_at, zone) if run.started_at else None
         data["completed_at"] = format_instant(run.ended_at, zone) if run.ended_at else None
         if run.end is not None:
-            data["result"] = _cut(run.end.content, _SHOWN_RESULT) or None
+            data["result"] = _cut(run.end.answer, _SHOWN_RESULT) or None
             data["error"] = run.end.error or None
             data["tokens_used"] = run.end.usage.total
     return {name: value for name, value in data.items() if value is not None}

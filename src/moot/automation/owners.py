@@ -1,11 +1,11 @@
 """Which conversation automation works for, and which agents a run may have work for it. Used by the tools."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from msgspec import Struct
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import Forbidden
+from moot.domain.errors import BadRequest, Forbidden
 from moot.domain.ports.tool import RunContext
 from moot.domain.run import Run, RunKind
 from moot.domain.run_view import RunView
@@ -28,6 +28,8 @@ class AgentChooser(Struct, frozen=True, kw_only=True):
     # Whether an agent directs others, and may therefore have them work.
     may_direct: Callable[[str], bool]
     find_live: Callable[[str], RunView | None]
+    # Returns the conversation of the step of a workflow that a run works for, if it does.
+    find_step: Callable[[RunContext], Awaitable[ConversationKey | None]]
 
     def choose(self, context: RunContext, wanted: str, *, delivers: bool = True) -> str:
         """Return the agent that does the work. Only one that directs others may name another than itself.
@@ -53,6 +55,11 @@ class AgentChooser(Struct, frozen=True, kw_only=True):
         if others and not self.may_direct(owner.agent):
             fix = f"Name {owner.agent} as the agent of every step, and no other agent in deliver_to."
             raise Forbidden(f"{owner.agent} cannot start work of {others[0]}", fix=fix)
+
+    async def check_no_step(self, context: RunContext) -> None:
+        """Raise BadRequest if a run works for a step of a workflow: steps that start workflows could go on for ever."""
+        if await self.find_step(context) is not None:
+            raise BadRequest("a step of a workflow cannot start a workflow", fix="Add the steps to this workflow.")
 
     def _require_all_tools(self, context: RunContext) -> None:
         """A background run that was given only some tools could get at the others in a run that has all of them."""

@@ -5,7 +5,7 @@ workflow_reports.py. The intent to make an attempt is a row that is stored befor
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from random import Random
 from typing import TypeVar
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from moot.automation.active_workflow import ActiveWorkflow, judge
 from moot.automation.step_concurrency import StepConcurrency
+from moot.automation.step_records import StepRecords
 from moot.automation.watchers import Watchers
 from moot.automation.workflow_reports import WorkflowReports, render_report, render_step_report
 from moot.automation.workflow_start import WorkflowStart, make_launch, make_step_run, read_workflow
@@ -22,9 +23,9 @@ from moot.domain.automation_config import WorkflowConfig
 from moot.domain.errors import Busy, Conflict, Fenced, MootError, NotFound, StoreError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, Event, RunBlocked, RunUnblocked
 from moot.domain.ports.clock import Clock
+from moot.domain.ports.store import Store
 from moot.domain.ports.workflows import Workflows
 from moot.domain.run import Run
-from moot.domain.run_view import RunView
 from moot.domain.senders import SenderSet
 from moot.domain.workflow import (
     Progress,
@@ -62,6 +63,7 @@ _DISK_SECONDS = 1.0
 
 class WorkflowDependencies(Struct, frozen=True, kw_only=True):
     workflows: Workflows
+    store: Store
     teammates: Teammates
     runs: Runs
     requests: RequestFactory
@@ -84,6 +86,7 @@ class WorkflowExecutor:
         self._reports = WorkflowReports(
             workflows=d.workflows, runs=d.runs, supervisor=d.supervisor, clock=d.clock, rng=d.rng
         )
+        self._records = StepRecords(workflows=d.workflows, store=d.store, teammates=d.teammates)
         # Told when a workflow may have changed.
         self.watchers = Watchers()
         self._closing = False
@@ -133,7 +136,7 @@ class WorkflowExecutor:
     def _activate(self, active: ActiveWorkflow) -> None:
         self._active[active.run.id] = active
         self._concurrency.add(active)
-        self._go_on(active)
+        self._continue_run(active)
 
     def close(self) -> None:
         """Start no more steps because the daemon stops. Unfinished workflows go on at the next start."""
@@ -154,8 +157,8 @@ class WorkflowExecutor:
         await self._deliver_owed()
 
     async def _resume(self, run: WorkflowRun, workflow: Workflow) -> None:
-        attempts = await self._d.workflows.list_attempts(run.id)
-        replayed = replay(workflow, attempts, await self._load_taints(attempts))
+        attempts = await self._records.list_attempts(run.id)
+        replayed = replay(workflow, attempts, await self._records.load_taints(attempts))
         active = ActiveWorkflow(run, replayed.progress)
         active.attempts = {step: attempt.attempt for step, attempt in replayed.last.items()}
         for name in replayed.unfinished:
@@ -170,29 +173,16 @@ class WorkflowExecutor:
             self._d.supervisor.start(f"cancel {run.id}", self._stop_steps(active))
         self._activate(active)
 
-    async def _load_taints(self, attempts: Sequence[StepAttempt]) -> dict[str, frozenset[str]]:
-        ended = [each.run for each in attempts if each.run is not None and each.run.end is not None]
-        return {run.id: await self._find_taint(run) for run in ended}
-
-    async def _find_taint(self, run: Run) -> frozenset[str]:
-        text = await self._d.teammates.texts.join([RunView(run)], lambda _: "")
-        return text.taint
-
     async def _deliver_owed(self) -> None:
         for run_id in dict.fromkeys(run_id for run_id, _ in await self._d.workflows.list_owed()):
             run = await self._d.workflows.get(run_id)
             if run is not None and run.ended_at:
                 with suppress(BadWorkflow):
-                    await self._report(run, await self._load_results(run))
-
-    async def _load_results(self, run: WorkflowRun) -> Progress:
-        attempts = await self._d.workflows.list_attempts(run.id)
-        workflow = await read_workflow(run.source)
-        return replay(workflow, attempts, await self._load_taints(attempts)).progress
+                    await self._report(run, await self._records.load_progress(run))
 
     # ---- execution ----------------------------------------------------------------------------
 
-    def _go_on(self, active: ActiveWorkflow) -> None:
+    def _continue_run(self, active: ActiveWorkflow) -> None:
         """Start what can be started, end the workflow if it is over, and tell those who watch it."""
         self._start_ready_steps()
         if active.is_over and not self._closing:
@@ -220,7 +210,7 @@ class WorkflowExecutor:
         run: Run | None = None
         try:
             run = await self._attempt(active, step, attempt)
-            taint = await self._find_taint(run)
+            taint = await self._records.find_taint(run)
             result = read_result(run, taint)
         except Fenced as error:
             logger.warning("workflow %s is left to another daemon: %s", active.run.id, error.message)
@@ -242,7 +232,7 @@ class WorkflowExecutor:
         else:
             active.progress.finish(step.id, result)
             await self._report_step(active, step, result)
-        self._go_on(active)
+        self._continue_run(active)
 
     async def _attempt(self, active: ActiveWorkflow, step: WorkflowStep, attempt: StepAttempt) -> Run:
         """Return the ended run of an attempt. One that was stored before is awaited, not started again."""
@@ -300,7 +290,7 @@ class WorkflowExecutor:
         active.retrying.discard(step.id)
         active.progress.put_back(step.id)
         if active.run.id in self._active:
-            self._go_on(active)
+            self._continue_run(active)
 
     def _drop(self, active: ActiveWorkflow) -> None:
         self._active.pop(active.run.id, None)
@@ -354,7 +344,7 @@ class WorkflowExecutor:
         if active is not None:
             active.run = run
             await self._stop_steps(active)
-            self._go_on(active)
+            self._continue_run(active)
         return run
 
     async def _stop_steps(self, active: ActiveWorkflow) -> None:
@@ -377,7 +367,7 @@ class WorkflowExecutor:
 
     async def view(self, run: WorkflowRun) -> WorkflowView:
         """Return a run with the states of its steps."""
-        attempts = await self._d.workflows.list_attempts(run.id)
+        attempts = await self._records.list_attempts(run.id)
         active = self._active.get(run.id)
         running = active.running.values() if active else ()
         waiting = frozenset(each for each in running if self._concurrency.is_waiting(each))
@@ -386,9 +376,7 @@ class WorkflowExecutor:
 
     async def find_taint(self, run: WorkflowRun) -> frozenset[str]:
         """Return the taint of what a view of the run shows, also of steps that run, wait or are tried again."""
-        runs = [each.run for each in await self._d.workflows.list_attempts(run.id) if each.run is not None]
-        seen = [self._d.teammates.find_live(each.id) or RunView(each) for each in runs]
-        return run.taint | (await self._d.teammates.texts.join(seen, lambda _: "")).taint
+        return await self._records.find_shown_taint(run)
 
     def _on_waiting(self, event: Event) -> None:
         """A step that waits makes room for another."""

@@ -92,7 +92,7 @@ def make_step_run(  # noqa: PLR0913 - what one attempt at a step consists of
     taint: frozenset[str],
     now: float,
 ) -> Run:
-    """Return the run of an attempt at a step, in a conversation of its own."""
+    """Return the run of an attempt at a step, in a conversation of its own. It asks where the workflow was started."""
     agent = step.agent or ROOT
     place = f"{workflow.id}.{step.id}" + (f".{attempt}" if attempt > 1 else "")
     return Run(
@@ -104,6 +104,7 @@ def make_step_run(  # noqa: PLR0913 - what one attempt at a step consists of
             cwd=workflow.cwd,
             search_path=workflow.search_path,
             limits=Limits(seconds=step.timeout),
+            root=workflow.origin,
             taint=taint,
         ),
         status=RunStatus.QUEUED,

@@ -20,7 +20,7 @@ from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.ports.workflows import Workflows
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.schedule import format_instant
-from moot.domain.senders import WORKFLOW_SENDER, SenderSet
+from moot.domain.senders import SenderSet
 from moot.domain.text import clean, defuse
 from moot.domain.workflow import WorkflowRun
 from moot.domain.workflow_file import check_name
@@ -122,7 +122,7 @@ class WorkflowRunTool:
         return f"run workflow {arguments.get('file_path') or 'given as text'}"
 
     async def check(self, arguments: dict[str, Any], context: RunContext) -> None:
-        _check_not_nested(context)
+        await self._chooser.check_no_step(context)
         text = await self._read(arguments, context)
         workflow = await self._executor.parse(text.source, file=text.name)
         self._chooser.check(context, list_agents(workflow))
@@ -139,7 +139,7 @@ class WorkflowRunTool:
         return Binding(place=text.path, seen=hashlib.sha256(text.source.encode(errors="replace")).hexdigest())
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        _check_not_nested(context)
+        await self._chooser.check_no_step(context)
         text = await self._read(arguments, context)
         if context.agreed is not None and await self.bind(arguments, context) != context.agreed:
             raise Conflict(f"{text.name} has changed since the call was approved", fix="Call workflow_run again.")
@@ -188,12 +188,6 @@ def _read_file(path: str, cwd: str, off_limits: OffLimits) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadRequest(f"{path} is not UTF-8 text") from None
-
-
-def _check_not_nested(context: RunContext) -> None:
-    """Steps that start workflows could go on for ever."""
-    if context.asks_in.sender.startswith(WORKFLOW_SENDER):
-        raise BadRequest("a step of a workflow cannot start a workflow", fix="Add the steps to this workflow.")
 
 
 class WorkflowStatusTool:

@@ -111,7 +111,9 @@ class Daemon:
             workflows=paths.workflows,
             off_limits=self.toolset.off_limits,
         )
-        self.retrieval = Retrieval(self.runtime, off_limits=self.toolset.off_limits)
+        self.retrieval = Retrieval(
+            self.runtime, off_limits=self.toolset.off_limits, embeddings=self.models.get_embeddings
+        )
         self.reloader = Reloader(
             ReloaderDependencies(
                 config=self.config,

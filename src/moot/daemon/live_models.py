@@ -11,6 +11,7 @@ from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.vault.placeholder_key import load_placeholder_key
 from moot.domain.config import ModelConfig
 from moot.domain.errors import MootError
+from moot.domain.ports.embedding import EmbeddingModel
 from moot.domain.ports.model import Model
 from moot.models.catalog import Catalog
 from moot.models.discretion import PromptMasker
@@ -48,6 +49,12 @@ class LiveModels:
         if model is None:
             model = self._models[name] = self._masker.over(self.catalog.get(name))
         return model
+
+    def get_embeddings(self, name: str, model: str) -> EmbeddingModel:
+        """Return a model that makes vectors, at the address of the model `name`."""
+        from moot.models.embeddings import MaskedEmbeddings  # noqa: PLC0415 - used by few
+
+        return MaskedEmbeddings(self.catalog.get_embeddings(name, model), self._masker.masks)
 
     def find_window(self, name: str) -> int:
         """Return the context window of a model; 0 if it cannot be used or the window is only assumed."""

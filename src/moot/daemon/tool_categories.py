@@ -31,8 +31,8 @@ class ToolFacts(Struct, frozen=True, kw_only=True):
     servers: Mapping[str, str]
 
 
-# Names or patterns of the tools of each category. Moot has no tools of the last categories, but roles that use them if
-# they are added.
+# Names or patterns of the tools of each category. Moot has no tools that operate web pages or make payments, but roles
+# that use them if they are added.
 _CATEGORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "conversation": (
         "ask you, write to you, set titles, recall earlier messages, find other tools",
@@ -54,11 +54,13 @@ _CATEGORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "browser": ("operate web pages", ("browser_*",)),
     "knowledge": (
         "save and search knowledge and learnings",
-        ("search_*", "save_knowledge", "get_knowledge_history", "save_learning", "learning_*", "rag_*"),
+        ("search_*", "save_knowledge", "get_knowledge_history", "save_learning", "learning_*"),
     ),
+    "documents": ("index documents and find passages in them", ("rag_*",)),
     "librarian": ("questions about what is not known", ("librarian_*",)),
     "graph": ("read the knowledge graph", ("graph_*",)),
-    "automation": ("schedules, background tasks", ("cron_*", "bg_*")),
+    "schedules": ("run work at set times", ("cron_*",)),
+    "background": ("run tasks in the background", ("bg_*",)),
     "workflow": ("run steps of several agents in order", ("workflow_*",)),
     "ontology": ("types, entities, facts", ("ontology_*",)),
     "payments": ("payments", ("payment_*",)),
@@ -107,11 +109,18 @@ def _find_obstacle(name: str, tools: tuple[str, ...], facts: ToolFacts) -> str:
 
 def _find_switch(name: str, facts: ToolFacts) -> str:
     """Return which table of the configuration turns a category off; empty if none does."""
-    if name in ("graph", "ontology") and not facts.config.tools.graph.enabled:
-        return "enabled is false in [graph]"
-    if name == "librarian" and not facts.config.librarian.enabled:
-        return "enabled is false in [librarian]"
-    return "enabled is false in [workflow]" if name == "workflow" and not facts.config.workflow.enabled else ""
+    config = facts.config
+    switches = {
+        "documents": ("rag", config.tools.rag.enabled),
+        "librarian": ("librarian", config.librarian.enabled),
+        "graph": ("graph", config.tools.graph.enabled),
+        "ontology": ("graph", config.tools.graph.enabled),
+        "schedules": ("cron", config.cron.enabled),
+        "background": ("background", config.background.enabled is not False),
+        "workflow": ("workflow", config.workflow.enabled),
+    }
+    table, is_on = switches.get(name, ("", True))
+    return "" if is_on else f"enabled is false in [{table}]"
 
 
 def _find_broken_servers(facts: ToolFacts) -> str:

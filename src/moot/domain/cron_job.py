@@ -29,7 +29,7 @@ LONGEST_TIMEOUT = 86_400.0
 _NAME = re.compile(r"[\w][\w .:/@+-]*")
 
 
-class ConversationMode(StrEnum):
+class JobIsolation(StrEnum):
     """Whether each run has a conversation of its own, or all runs of a job share one."""
 
     ISOLATED = "isolated"
@@ -71,7 +71,7 @@ class CronJob(Struct, frozen=True, kw_only=True):
     schedule: Schedule
     # The text of the workflow that is run, instead of a prompt.
     workflow: str = ""
-    conversation_mode: ConversationMode = ConversationMode.ISOLATED
+    conversation_mode: JobIsolation = JobIsolation.ISOLATED
     missed: MissedRule = MissedRule.ONCE
     # Whether results are told in the conversation of the owner.
     delivers: bool = True
@@ -140,12 +140,12 @@ def check_prompt(prompt: str) -> str:
     return prompt
 
 
-def parse_conversation_mode(text: str) -> ConversationMode:
+def parse_conversation_mode(text: str) -> JobIsolation:
     if not text:
-        return ConversationMode.ISOLATED
-    if text not in tuple(ConversationMode):
-        raise BadRequest(f"{text!r} is not a session mode", fix=f"Modes are: {', '.join(ConversationMode)}.")
-    return ConversationMode(text)
+        return JobIsolation.ISOLATED
+    if text not in tuple(JobIsolation):
+        raise BadRequest(f"{text!r} is not a session mode", fix=f"Modes are: {', '.join(JobIsolation)}.")
+    return JobIsolation(text)
 
 
 def parse_missed_rule(text: str) -> MissedRule:
@@ -167,7 +167,7 @@ def parse_timeout(text: str) -> float | None:
 
 def make_job_run(job: CronJob, *, run_id: str, due_at: float, now: float) -> Run:
     """Return the run of a firing, queued."""
-    place = job.id if job.conversation_mode is ConversationMode.MAIN else f"{job.id}.{run_id}"
+    place = job.id if job.conversation_mode is JobIsolation.MAIN else f"{job.id}.{run_id}"
     return Run(
         request=RunRequest(
             id=run_id,

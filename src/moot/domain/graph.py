@@ -140,7 +140,7 @@ class Conflict(Struct, frozen=True, kw_only=True):
     facts: tuple[Fact, ...]
 
 
-class Asserted(Struct, frozen=True, kw_only=True):
+class AssertedFact(Struct, frozen=True, kw_only=True):
     """A fact that was asserted: whether it was new, and what it contradicts."""
 
     fact: Fact
@@ -150,7 +150,7 @@ class Asserted(Struct, frozen=True, kw_only=True):
     proposed: tuple[str, ...] = ()
 
 
-class Merged(Struct, frozen=True, kw_only=True):
+class MergedEntity(Struct, frozen=True, kw_only=True):
     """A merge: the names of the entity now, how many facts it has taken over, and the conflicts this has made."""
 
     canonical: str
@@ -317,7 +317,7 @@ def excludes(one: Fact, other: Fact) -> bool:
 # ---- walking --------------------------------------------------------------------------------------
 
 
-class Walk(Struct, frozen=True, kw_only=True):
+class Traversal(Struct, frozen=True, kw_only=True):
     """A traversal: where it begins, how far it goes, and which facts it follows."""
 
     start: str
@@ -328,7 +328,7 @@ class Walk(Struct, frozen=True, kw_only=True):
     limit: int = MOST_TRIPLES
 
 
-class Walked(Struct, frozen=True, kw_only=True):
+class TraversalResult(Struct, frozen=True, kw_only=True):
     """The facts that a traversal has found, nearest first; `is_cut` if there are more."""
 
     facts: tuple[Fact, ...]
@@ -339,7 +339,7 @@ class Walked(Struct, frozen=True, kw_only=True):
 Neighbours = Callable[[Collection[str], int], Sequence[Fact]]
 
 
-def walk_graph(walk: Walk, neighbours: Neighbours) -> Walked:
+def walk_graph(walk: Traversal, neighbours: Neighbours) -> TraversalResult:
     """Search breadth first along facts in both directions: one call of `neighbours` per level."""
     found: dict[int, Fact] = {}
     seen: set[int] = set()
@@ -353,18 +353,18 @@ def walk_graph(walk: Walk, neighbours: Neighbours) -> Walked:
             if fact.number in seen or (walk.predicates and fact.predicate not in walk.predicates):
                 continue
             if len(found) == walk.limit:
-                return Walked(facts=tuple(found.values()), is_cut=True)
+                return TraversalResult(facts=tuple(found.values()), is_cut=True)
             seen.add(fact.number)
             following |= {fact.subject, fact.object}
             if walk.subject_type in ("", fact.subject_type):
                 found[fact.number] = fact
         if len(step) == most:
-            return Walked(facts=tuple(found.values()), is_cut=True)
+            return TraversalResult(facts=tuple(found.values()), is_cut=True)
         level = following - reached
         reached |= following
         if not level:
             break
-    return Walked(facts=tuple(found.values()))
+    return TraversalResult(facts=tuple(found.values()))
 
 
 # ---- properties -----------------------------------------------------------------------------------

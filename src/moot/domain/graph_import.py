@@ -46,7 +46,7 @@ _QUOTED = re.compile(r'"[^"]*"')
 Scalar = str | int | float | bool
 
 
-class Parsed(Struct, frozen=True, kw_only=True):
+class ParsedGraph(Struct, frozen=True, kw_only=True):
     """What an import contains: entities, declared types and predicates, and what cannot be read."""
 
     entities: tuple[NewEntity, ...]
@@ -65,7 +65,7 @@ def check_size(data: str) -> None:
         )
 
 
-def check_rows(parsed: Parsed) -> None:
+def check_rows(parsed: ParsedGraph) -> None:
     check_count(parsed.total, MOST_ROWS, "rows")
     check_count(sum(len(entity.facts) for entity in parsed.entities), MOST_FACTS, "facts")
     check_count(len(parsed.declared), MOST_DECLARED, "types and predicates")
@@ -79,7 +79,7 @@ def check_count(count: int, most: int, what: str) -> None:
 # ---- CSV ------------------------------------------------------------------------------------------
 
 
-def parse_csv(data: str, type_name: str, *, most_rows: int = sys.maxsize) -> Parsed:
+def parse_csv(data: str, type_name: str, *, most_rows: int = sys.maxsize) -> ParsedGraph:
     """Return one entity per row. The first row has the names of the properties; one of them is the id.
 
     A row whose fields do not match the header, or whose quotes do not end, is refused with its line.
@@ -101,7 +101,7 @@ def parse_csv(data: str, type_name: str, *, most_rows: int = sys.maxsize) -> Par
         check_count(len(entities) + len(refusals), most_rows, "rows")
     if not header:
         raise BadRequest("the CSV data has no header", fix="The first row names the properties.")
-    return Parsed(entities=tuple(entities), refusals=tuple(refusals))
+    return ParsedGraph(entities=tuple(entities), refusals=tuple(refusals))
 
 
 def _read_rows(text: str) -> Iterator[tuple[str, list[str] | csv.Error]]:
@@ -171,7 +171,7 @@ def _make_id(type_name: str, fields: dict[str, Any]) -> str:
 # ---- JSON -----------------------------------------------------------------------------------------
 
 
-def parse_json(data: str, type_name: str = "", *, source: str = "json", most_rows: int = sys.maxsize) -> Parsed:
+def parse_json(data: str, type_name: str = "", *, source: str = "json", most_rows: int = sys.maxsize) -> ParsedGraph:
     """Return the entities of a JSON document: a list of them, or an object with `entities`, as an export has it.
 
     An object may also have `facts`, and declare `types` and `predicates`.
@@ -194,7 +194,7 @@ def parse_json(data: str, type_name: str = "", *, source: str = "json", most_row
     return reader.result()
 
 
-def parse_jsonl(data: str, type_name: str = "", *, source: str = "json") -> Parsed:
+def parse_jsonl(data: str, type_name: str = "", *, source: str = "json") -> ParsedGraph:
     """Return one entity per line."""
     reader = _JsonReader(type_name, source)
     for number, line in enumerate(data.removeprefix(_BOM).split("\n"), 1):
@@ -235,8 +235,10 @@ class _JsonReader:
         self._declared: list[Term] = []
         self._refusals: list[Refusal] = []
 
-    def result(self) -> Parsed:
-        return Parsed(entities=tuple(self._entities), declared=tuple(self._declared), refusals=tuple(self._refusals))
+    def result(self) -> ParsedGraph:
+        return ParsedGraph(
+            entities=tuple(self._entities), declared=tuple(self._declared), refusals=tuple(self._refusals)
+        )
 
     def refuse(self, place: str, error: MootError) -> None:
         self._refusals.append(Refusal(place=place, reason=error.sentence))

@@ -76,7 +76,7 @@ class Extraction(Struct, frozen=True):
     confidence: str = "low"
 
 
-class Gap(Struct, frozen=True):
+class KnowledgeGap(Struct, frozen=True):
     """Something that is not known and would help."""
 
     topic: str
@@ -97,7 +97,7 @@ class Findings(Struct, frozen=True):
     """What an analysis of a conversation has found."""
 
     knowledge: tuple[Extraction, ...] = ()
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[KnowledgeGap, ...] = ()
     answers: tuple[FoundAnswer, ...] = ()
 
 
@@ -142,7 +142,7 @@ def check_answer(text: str) -> str:
     return answer
 
 
-def unknown_inquiry(inquiry_id: str, known: list[str]) -> NotFound:
+def make_unknown_error(inquiry_id: str, known: list[str]) -> NotFound:
     near = suggest_name(inquiry_id, known)
     return NotFound(
         f"invalid inquiry_id: there is no pending inquiry {inquiry_id[:60]!r}",

@@ -63,7 +63,7 @@ class Term(Struct, frozen=True, kw_only=True):
     taint: frozenset[str] = frozenset()
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class TermUsage(Struct, frozen=True, kw_only=True):
     """How much a type is used."""
 
     entities: int
@@ -75,7 +75,7 @@ class Usage(Struct, frozen=True, kw_only=True):
     taint: frozenset[str] = frozenset()
 
 
-class Health(Struct, frozen=True, kw_only=True):
+class GraphHealth(Struct, frozen=True, kw_only=True):
     """Counts of a graph."""
 
     types: dict[str, int]
@@ -184,7 +184,7 @@ def require_term(terms: Terms, kind: TermKind, name: str) -> Term:
     return found
 
 
-def unknown_error(terms: Terms, kind: TermKind, name: str) -> NotFound:
+def make_unknown_error(terms: Terms, kind: TermKind, name: str) -> NotFound:
     """Return the error for data that uses an unknown type or predicate: the nearest name, and how to add it."""
     near = suggest_name(name, [term.name for term in terms.values() if term.kind is kind and not term.taint])
     return NotFound(
@@ -288,7 +288,7 @@ def format_time(at: float, *, is_exact: bool = False) -> str:
         return ""
 
 
-def fact_data(fact: Fact) -> dict[str, object]:
+def dump_fact(fact: Fact) -> dict[str, object]:
     """Return what is known about a fact besides its triple."""
     data: dict[str, object] = {
         "confidence": fact.confidence,

@@ -80,6 +80,11 @@ class NewPassage(Struct, frozen=True, kw_only=True):
     vector: bytes = b""
 
 
+def join_text(title: str, heading: str, content: str) -> str:
+    """Return what a passage is found by: its text below the title of its document and its heading."""
+    return "\n".join(part for part in (title, heading, content) if part)
+
+
 class IndexedPassage(Struct, frozen=True, kw_only=True):
     """A stored passage, with the document it is in."""
 

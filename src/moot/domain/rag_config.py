@@ -1,15 +1,19 @@
 """The table [rag] of config.toml: what may be indexed, and what vectors are made with. Read by `daemon/config`."""
 
+from collections.abc import Collection
+
 from msgspec import Struct
 
 # Vectors from the words of a text, with what ships with Moot.
 LOCAL_EMBEDDINGS = "local"
 # No vectors: passages are found by their words alone.
 NO_EMBEDDINGS = "none"
+# Vectors from a model of a configured provider: provider:NAME/MODEL.
+PROVIDER_EMBEDDINGS = "provider:"
 
 
 class RagConfig(Struct, frozen=True, kw_only=True):
-    """[rag]. `embeddings` is `local` or `none`."""
+    """[rag]. `embeddings` is `local`, `none` or `provider:NAME/MODEL`."""
 
     enabled: bool = True
     embeddings: str = LOCAL_EMBEDDINGS
@@ -23,3 +27,18 @@ class RagConfig(Struct, frozen=True, kw_only=True):
     # How often a search looks whether files have changed, and how long it waits until they are indexed.
     check_seconds: float = 5.0
     refresh_seconds: float = 10.0
+
+    @property
+    def has_provider(self) -> bool:
+        """Whether vectors are made elsewhere."""
+        return self.embeddings.startswith(PROVIDER_EMBEDDINGS)
+
+
+def split_embeddings(embeddings: str, names: Collection[str]) -> tuple[str, str] | None:
+    """Return NAME and MODEL of `provider:NAME/MODEL`, where NAME is one of the configured; None if it is not so.
+
+    Both may have slashes in them.
+    """
+    parts = embeddings.removeprefix(PROVIDER_EMBEDDINGS).split("/")
+    splits = [("/".join(parts[:place]), "/".join(parts[place:])) for place in range(len(parts) - 1, 0, -1)]
+    return next(((name, model) for name, model in splits if name in names and model.strip("/ ")), None)

@@ -8,7 +8,7 @@ from msgspec import Struct
 from moot.domain.ask import Asker
 from moot.domain.conversation import ConversationKey
 from moot.domain.scope import ALL_TOOLS, ASSISTANT, SHARED, TEAMMATE, Scope, only
-from moot.domain.senders import CHILD_SENDER
+from moot.domain.senders import CHILD_SENDER, WORKFLOW_SENDER
 from moot.domain.usage import RunUsage, Usage
 from moot.domain.user_message import UserMessage, join_contents
 
@@ -170,7 +170,7 @@ class RunEnd(Struct, frozen=True, kw_only=True):
 
     @property
     def answer(self) -> str:
-        """What reaches the person: the messages of an assistant, else the text."""
+        """The result of the run: the messages of an assistant, else the text. See engine/run_results.py."""
         return join_contents(self.messages) or self.content
 
 
@@ -262,7 +262,10 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def parent_key(self) -> ConversationKey | None:
-        """The parent's conversation: its own, if the parent was spawned too; else the root conversation."""
+        """The parent's conversation: its own, if the parent was spawned too; else the root conversation.
+
+        Of a child of a background run it is the conversation that works for, if it works for one.
+        """
         if not self.parent_id:
             return None
         if self.depth > 1:
@@ -271,8 +274,14 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def reports(self) -> bool:
-        """Whether its result is owed to another run, or to the conversation that a background run works for."""
-        return bool(self.parent_id) or (self.kind is RunKind.BACKGROUND and self.request.root is not None)
+        """Whether its result is owed to another run, or to the conversation that a background run works for.
+
+        That of a step is owed to its workflow, which reports when it has ended.
+        """
+        if self.parent_id:
+            return True
+        is_step = self.key.sender.startswith(WORKFLOW_SENDER)
+        return self.kind is RunKind.BACKGROUND and self.request.root is not None and not is_step
 
     @property
     def is_first(self) -> bool:

@@ -41,13 +41,6 @@ def is_reserved(sender: str) -> bool:
     return sender.startswith(RESERVED_SENDERS)
 
 
-def find_workflow_id(sender: str) -> str:
-    """Return the id of the workflow run whose step a conversation belongs to; "" if it is none."""
-    if not sender.startswith(WORKFLOW_SENDER):
-        return ""
-    return sender.removeprefix(WORKFLOW_SENDER).partition(":")[0].partition(".")[0]
-
-
 def owner_of(sender: str) -> str:
     """Return the owner of a conversation: the one named in a sender of a background run, else the sender itself."""
     prefix = next((each for each in OWNED_SENDERS if sender.startswith(each)), "")

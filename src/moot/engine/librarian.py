@@ -16,10 +16,10 @@ from moot.domain.inquiry import (
     TOPIC_LENGTH,
     Findings,
     FoundAnswer,
-    Gap,
     Grade,
     Inquiry,
     InquiryStatus,
+    KnowledgeGap,
     check_answer,
     parse_findings,
     parse_found_category,
@@ -171,7 +171,7 @@ class Librarian:
             analysis.key.sender, inquiry.id, InquiryStatus.RESOLVED, answer=answer, now=self._d.clock.now()
         )
 
-    def _make_inquiry(self, analysis: _Analysis, gap: Gap) -> Inquiry | None:
+    def _make_inquiry(self, analysis: _Analysis, gap: KnowledgeGap) -> Inquiry | None:
         topic, question, context = (
             " ".join(self._d.redact(text).split()) for text in (gap.topic, gap.question, gap.context)
         )

@@ -13,6 +13,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.events import EventSource, ModeChanged
 from moot.domain.mode import ConversationMode, Mode, narrow_mode, resolve_mode
 from moot.domain.ports.clock import Clock
+from moot.domain.ports.tool import RunContext
 from moot.domain.senders import owner_of
 from moot.engine.bus import Bus
 
@@ -24,15 +25,16 @@ class ModeStore(Protocol):
     async def set_auto_approve(self, key: ConversationKey, level: str, *, now: float) -> None: ...
 
 
-async def find_no_starter(key: ConversationKey) -> ConversationKey | None:
+async def find_no_step(context: RunContext) -> ConversationKey | None:
     return None
 
 
 class Modes:
     """`has_sandbox` returns whether commands run in a sandbox.
 
-    `find_starter` returns the conversation that started the workflow of which a conversation is a step: an agent gets
-    nothing done by way of another one that its own conversation would ask about.
+    `find_step` returns the conversation of the step of a workflow that a run works for, if it does. Of that and the
+    conversation that started the workflow the stricter one holds: an agent gets nothing done by way of another one that
+    its own conversation would ask about.
     """
 
     def __init__(  # noqa: PLR0913 - what a mode depends on
@@ -44,7 +46,7 @@ class Modes:
         find_agent: Callable[[str], Agent | None],
         bus: Bus,
         clock: Clock,
-        find_starter: Callable[[ConversationKey], Awaitable[ConversationKey | None]] = find_no_starter,
+        find_step: Callable[[RunContext], Awaitable[ConversationKey | None]] = find_no_step,
     ) -> None:
         self._store = store
         self._config = config
@@ -52,13 +54,23 @@ class Modes:
         self._find_agent = find_agent
         self._bus = bus
         self._clock = clock
-        self._find_starter = find_starter
+        self._find_step = find_step
 
     async def find(self, key: ConversationKey) -> ConversationMode:
         """Return the mode of a conversation. The one of a background run is that of the conversation it belongs to."""
-        found = await self._resolve(await self._store.find_mode(_person_key(key)))
-        starter = await self._find_starter(key)
-        return found if starter is None else narrow_mode(found, await self.find(starter))
+        return await self._resolve(await self._store.find_mode(_person_key(key)))
+
+    async def find_of_run(self, context: RunContext) -> ConversationMode:
+        """Return the mode of a run: that of its root conversation, for a workflow also of the agent of the step."""
+        found, step = await self.find(context.asks_in), await self._find_step(context)
+        return found if step is None else narrow_mode(found, await self.find(step))
+
+    async def find_level_of_run(self, context: RunContext) -> AutoApproveLevel:
+        """Return the level of the dial for calls of a run, from the same conversations as its mode."""
+        level, step = await self.find_auto_approve(context.asks_in, context.speaker), await self._find_step(context)
+        if step is None:
+            return level
+        return min(level, await self.find_auto_approve(step, context.speaker), key=lambda each: each.rank)
 
     async def find_default(self) -> ConversationMode:
         """Return the mode of a conversation that has none of its own."""
@@ -78,16 +90,12 @@ class Modes:
         own = await self._store.find_auto_approve(_person_key(key))
         agent = self._find_agent(key.agent)
         other = self._find_agent(speaker) if speaker not in ("", key.agent) else None
-        level = resolve_level(
+        return resolve_level(
             own,
             await self.find(key),
             of_agent=agent.auto_approve if agent is not None else None,
             of_speaker=other.auto_approve if other is not None else None,
         )
-        starter = await self._find_starter(key)
-        if starter is None:
-            return level
-        return min(level, await self.find_auto_approve(starter, speaker or key.agent), key=lambda each: each.rank)
 
     async def has_own_level(self, key: ConversationKey) -> bool:
         """Return whether the level of the dial was set for this conversation."""

@@ -203,7 +203,7 @@ def _is_speech(item: Event | MootError | _Chunks) -> bool:
 def repeat_run(run: Run) -> RunStream:
     """Return a stream that repeats the events of an ended run, without running it again.
 
-    The messages of an assistant must have been read before (sent_messages.py).
+    The messages of an assistant must have been read before (run_results.py).
     """
     assert run.end is not None
     stream = RunStream(source_of(run.request))

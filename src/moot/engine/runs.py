@@ -26,8 +26,8 @@ from moot.domain.run import RETRYABLE, Outcome, Run, RunEnd, RunRequest, RunStat
 from moot.engine.archiving import Archiving
 from moot.engine.dependencies import RunsDependencies
 from moot.engine.lanes import Lane, Lanes, Ticket
+from moot.engine.run_results import load_result
 from moot.engine.run_stream import RunStream, repeat_run
-from moot.engine.sent_messages import with_messages
 from moot.engine.supervisor import catch
 from moot.engine.turns import Turns
 from moot.failpoint import reach
@@ -344,7 +344,7 @@ class Runs:
             _same_message(earlier.request, request)
         if earlier is not None and _is_final(earlier):
             # The events were published when they happened; only this caller gets them again.
-            ticket.stream = repeat_run(await with_messages(self._d.store, earlier))
+            ticket.stream = repeat_run(await load_result(self._d.store, earlier))
             return
         if earlier is not None:
             ticket.request = replace(request, rerun_of=earlier.request.id)

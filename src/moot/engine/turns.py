@@ -20,7 +20,7 @@ from moot.engine.dependencies import Resolved, RunsDependencies, no_agent
 from moot.engine.history import History
 from moot.engine.lanes import Ticket
 from moot.engine.recorder import PendingMessage, Recorder, on_disk
-from moot.engine.sent_messages import add_messages
+from moot.engine.run_results import add_messages
 from moot.engine.supervisor import catch
 from moot.engine.turn import Ending, Progress, Turn
 from moot.failpoint import reach

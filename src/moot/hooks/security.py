@@ -117,7 +117,7 @@ class SecurityFilter:
         spec = call.tool.spec
         if spec.safety is Safety.SAFE or spec.reads_only:
             return False
-        return (await self._modes.find(call.context.asks_in)).mode is Mode.PLAN
+        return (await self._modes.find_of_run(call.context)).mode is Mode.PLAN
 
     async def _judge(self, call: GateCall) -> Verdict:
         name, arguments = call.tool.spec.name, call.arguments

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import ConfigError, MootError, NotFound
+from moot.domain.ports.embedding import EmbeddingModel
 from moot.domain.ports.model import Model, ToolSupport
 from moot.models.http_client import HttpClient
 from moot.models.keys import Key, KeySource
@@ -54,6 +55,7 @@ class Catalog:
         self._keys = keys
         self._http: HttpClient | None = None
         self._models: dict[str, Model] = {}
+        self._embeddings: dict[tuple[str, str], EmbeddingModel] = {}
 
     @property
     def names(self) -> list[str]:
@@ -66,6 +68,27 @@ class Catalog:
         if model is None:
             model = self._models[name] = self._build(self._find(name))
         return model
+
+    def get_embeddings(self, name: str, model: str) -> EmbeddingModel:
+        """Return the embedding model `model` at the address of the model `name`. Raises NotFound or ConfigError."""
+        found = self._embeddings.get((name, model))
+        if found is None:
+            found = self._embeddings[name, model] = self._build_embeddings(self._find(name), model)
+        return found
+
+    def _build_embeddings(self, config: ModelConfig, model: str) -> EmbeddingModel:
+        from moot.models.embeddings import OpenAIEmbeddings  # noqa: PLC0415
+
+        if config.provider != "openai":
+            raise ConfigError(
+                f"Model '{config.name}' has the provider '{config.provider}', which makes no vectors.",
+                fix='Name a model with provider = "openai" in `embeddings` of [rag].',
+            )
+        patience = self._build_patience(config)
+        return OpenAIEmbeddings(config, model, http=self._shared_http, key=self._key(config), patience=patience)
+
+    def _build_patience(self, config: ModelConfig) -> RetryPolicy:
+        return RetryPolicy(retries=max(0, config.retries), rng=self._rng, now=time.time)
 
     async def find_problem(self, name: str) -> str:
         """Return why this model cannot be used now, or "". Makes no connection; may ask the keyring."""
@@ -105,7 +128,7 @@ class Catalog:
     def _build(self, config: ModelConfig) -> Model:
         _check_tools(config)
         model = self._adapter(config)
-        return RetryingModel(model, RetryPolicy(retries=max(0, config.retries), rng=self._rng, now=time.time))
+        return RetryingModel(model, self._build_patience(config))
 
     def _adapter(self, config: ModelConfig) -> Model:
         # Each adapter is imported when the first model needs it.

@@ -101,10 +101,11 @@ class OpenAIModel:
         return self._head + self._limit + b"%d," % limit if limit else self._head
 
     def _answer(self, body: bytes) -> AsyncGenerator[ModelEvent, None]:
-        return self._endpoint.answer(body, OpenAIAnswer(self.name, self._rng), _auth_headers)
+        return self._endpoint.answer(body, OpenAIAnswer(self.name, self._rng), build_auth_headers)
 
 
-def _auth_headers(secret: str) -> dict[str, str]:
+def build_auth_headers(secret: str) -> dict[str, str]:
+    """Return the headers for a key; none if there is no key."""
     return {"Authorization": f"Bearer {secret}"} if secret else {}
 
 

@@ -37,11 +37,12 @@ async def hide_key(
         except ModelError as error:
             for held in said.rest() if said is not None else ():
                 yield held
-            _hide_in_error(error, secret)
+            hide_in_error(error, secret)
             raise
 
 
-def _hide_in_error(error: ModelError, secret: str) -> None:
+def hide_in_error(error: ModelError, secret: str) -> None:
+    """Remove the key from an error: servers repeat what they were sent."""
     if len(secret) >= _LEAST_IN_ERRORS:
         error.message = _remove_key(error.message, secret)
         error.fix = _remove_key(error.fix, secret)

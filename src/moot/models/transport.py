@@ -16,7 +16,7 @@ from moot.models.keys import Key
 from moot.models.prices import preload
 from moot.models.refusals import describe_connect_error, error_from_status, parse_retry_after, read_refusal
 from moot.models.scrub import one_line
-from moot.models.secrecy import hide_key
+from moot.models.secrecy import hide_in_error, hide_key
 from moot.models.sse import SseDecoder
 
 Http = Callable[[], HttpClient]
@@ -87,6 +87,24 @@ class Endpoint:
             response.close()
         for event in answer.finish():
             yield event
+
+    async def fetch(self, body: bytes, sign: Callable[[str], Mapping[str, str]]) -> bytes:
+        """Send the body and return the whole answer, which is not streamed. Every failure is a ModelError."""
+        preload(self._config)
+        secret = await self.secret()
+        headers = {"Accept": "application/json", "Content-Type": "application/json", **sign(secret)}
+        try:
+            response = await self._post(body, headers)
+            chunks: list[bytes] = []
+            try:
+                while chunk := await self._read(response):
+                    chunks.append(chunk)
+            finally:
+                response.close()
+        except ModelError as error:
+            hide_in_error(error, secret)
+            raise
+        return b"".join(chunks)
 
     async def _post(self, body: bytes, headers: Mapping[str, str]) -> Response:
         """Send the body and return the response if it may be a completion."""

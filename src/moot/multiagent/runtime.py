@@ -19,10 +19,10 @@ from moot.domain.ports.model import Model
 from moot.domain.ports.project import ReadProject, read_nothing
 from moot.domain.ports.secrets import SealerSource, SecretConsent
 from moot.domain.ports.storage import Storage
-from moot.domain.ports.tool import Tool
-from moot.domain.ports.workflows import Workflows
+from moot.domain.ports.store import Store
+from moot.domain.ports.tool import RunContext, Tool
 from moot.domain.run import RunRequest, RunStatus
-from moot.domain.senders import find_workflow_id
+from moot.domain.senders import WORKFLOW_SENDER
 from moot.engine.asks import Asks
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
@@ -105,6 +105,8 @@ class Runtime:
         self._d = d = dependencies
         storage, clock, config, redactor = d.storage, d.clock, d.config, d.redactor
         self.asks = Asks(store=storage.asks, rules=Rules(storage.rules), clock=clock, redact=redactor.mask_secrets)
+        self.live = LiveRuns(d.supervisor, clock)
+        self.find_step = _make_step_finder(self.live, storage.store)
         self.modes = Modes(
             store=storage.store,
             config=lambda: config.current.tools.interceptor,
@@ -112,7 +114,7 @@ class Runtime:
             find_agent=d.registry.find,
             bus=d.bus,
             clock=clock,
-            find_starter=_make_starter_finder(storage.workflows),
+            find_step=self.find_step,
         )
         self.traces = Traces(store=storage.traces, redact=redactor.for_log, clock=clock)
         self._retention = TraceRetention(
@@ -131,7 +133,6 @@ class Runtime:
             rng=d.rng,
             redact=redactor.mask_secrets,
         )
-        self.live = LiveRuns(d.supervisor, clock)
         sealed = SealedArguments(self.asks, d.seals)
         self.gate = self._build_gate(sealed)
         self._mailboxes = Mailboxes(storage.mail)
@@ -333,15 +334,18 @@ class Runtime:
         )
 
 
-def _make_starter_finder(workflows: Workflows) -> Callable[[ConversationKey], Awaitable[ConversationKey | None]]:
-    """Return a function for the conversation that started the workflow of which a conversation is a step."""
+def _make_step_finder(live: LiveRuns, store: Store) -> Callable[[RunContext], Awaitable[ConversationKey | None]]:
+    """Return a function for the conversation of the step of a workflow that a run works for: it, or a run above it."""
 
-    async def find_starter(key: ConversationKey) -> ConversationKey | None:
-        run_id = find_workflow_id(key.sender)
-        run = await workflows.get(run_id) if run_id else None
-        return run.origin if run is not None else None
+    async def find_step(context: RunContext) -> ConversationKey | None:
+        key = context.key
+        if context.root_id:
+            view = live.find(context.root_id)
+            run = view.run if view is not None else await store.get_run(context.root_id)
+            key = run.key if run is not None else key
+        return key if key.sender.startswith(WORKFLOW_SENDER) else None
 
-    return find_starter
+    return find_step
 
 
 def _make_model_finder(dependencies: RuntimeDependencies, team: Team) -> Callable[[str, str], Model]:

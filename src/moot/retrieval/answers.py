@@ -11,7 +11,6 @@ from moot.domain.text import defuse
 from moot.engine.completion import CountSpend
 from moot.retrieval.documents import Documents
 from moot.retrieval.reading.terms import list_query_terms, list_terms
-from moot.retrieval.search import FoundPassage
 
 # A marker in the instructions, so that a scripted model can tell an answer from a turn.
 ANSWER_MARK = "moot:answer"
@@ -27,9 +26,8 @@ _REMINDER = f"Answer in whole sentences with the number of the passage in bracke
 _CITATION = re.compile(r"\[(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?!\[)|\n+")
 _NOT_FOUND = re.compile(r"not in the documents", re.IGNORECASE)
-# Passages that are shown to the model, and the smallest cosine of one that shares no word with the question.
+# Passages that are shown to the model.
 SHOWN = 6
-_LEAST_COSINE = 0.45
 
 # Completes a text with instructions, with the model of an owner's agent.
 Complete = Callable[[ConversationKey, str, str, CountSpend | None], Awaitable[str]]
@@ -70,7 +68,7 @@ class Answers:
     ) -> Answer:
         """Answer from the best passages. `count` is told what the model used."""
         found = await self._documents.search(owner, question, limit=SHOWN, source=source)
-        shown = [each for each in found.passages if _is_relevant(each)]
+        shown = [each for each in found.passages if each.is_relevant]
         if not shown:
             return Answer(text="", is_found=False, notes=found.notes)
         passages = [each.passage for each in shown]
@@ -80,10 +78,6 @@ class Answers:
             return Answer(text="", is_found=False, notes=found.notes, taint=taint)
         citations, invalid = check_citations(reply, passages)
         return Answer(text=reply, is_found=True, citations=citations, invalid=invalid, notes=found.notes, taint=taint)
-
-
-def _is_relevant(found: FoundPassage) -> bool:
-    return found.has_words or found.cosine >= _LEAST_COSINE
 
 
 def _render(question: str, passages: Sequence[IndexedPassage]) -> str:

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -10,28 +11,27 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
+from moot.domain.errors import BadRequest, ConfigError, ModelError, MootError, NotFound, TooLarge
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.rag import DocumentIndex
 from moot.domain.rag import MOST_RESULTS, Source, SourceKind, SourceReport, check_query
 from moot.domain.rag_config import RagConfig
+from moot.retrieval.embedders import Embedder
 from moot.retrieval.files import SourceFiles
 from moot.retrieval.indexer import Indexer, IndexReport, Progress
 from moot.retrieval.pages import WEB, PageFetcher, is_address
-from moot.retrieval.search import FoundPassage, PassageSearch
+from moot.retrieval.search import Found, FoundPassage, PassageSearch
 
 ARCHIVE = "archive"
 # What one agent indexes for one sender.
 _MOST_SOURCES = 1_000
+# How long a source is left alone after a provider has failed, so that not every search waits for it.
+_PAUSE_SECONDS = 60.0
+
+# Indexes a source of an owner.
+Work = Callable[[ConversationKey, Source], Awaitable[IndexReport]]
 
 logger = logging.getLogger(__name__)
-
-
-class Found(Struct, frozen=True, kw_only=True):
-    """The passages that were found, and what is not up to date."""
-
-    passages: tuple[FoundPassage, ...]
-    notes: tuple[str, ...] = ()
 
 
 class DocumentsDependencies(Struct, frozen=True, kw_only=True):
@@ -40,6 +40,7 @@ class DocumentsDependencies(Struct, frozen=True, kw_only=True):
     search: PassageSearch
     files: SourceFiles
     pages: PageFetcher
+    choose_embedder: Callable[[], Embedder]
     config: Callable[[], RagConfig]
     # Starts a background task with a name.
     start: Callable[[str, Coroutine[Any, Any, list[str]]], "asyncio.Task[list[str]]"]
@@ -55,6 +56,19 @@ class Documents:
         self._turns: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
         # When each source was last compared with its files.
         self._checked: dict[int, float] = {}
+        # Until when a source is left alone because a provider has failed, and what is said of it.
+        self._paused: dict[int, tuple[float, str]] = {}
+
+    @property
+    def has_vectors(self) -> bool:
+        return bool(self._d.choose_embedder().name)
+
+    def describe_embeddings(self) -> str:
+        """Say what vectors are made with, for people."""
+        try:
+            return self._d.choose_embedder().description
+        except ConfigError as error:
+            return f"none, because of the configuration: {error.message}"
 
     # ---- indexing ----
 
@@ -75,11 +89,13 @@ class Documents:
             if is_address(place):
                 source, report = await self._index_page(owner, place, taint)
             elif place == ARCHIVE:
-                source = await self._add(owner, SourceKind.ARCHIVE, ARCHIVE, taint=taint)
-                report = await self._d.indexer.sync(owner, source, progress)
+                source, report = await self._index_source(
+                    owner, SourceKind.ARCHIVE, ARCHIVE, taint=taint, work=self._sync_with(progress)
+                )
             else:
                 source, report = await self._index_files(owner, place, cwd, taint, progress)
         self._checked[source.number] = self._d.clock.monotonic()
+        self._paused.pop(source.number, None)
         stored = await self._find_source(owner, str(source.number))
         return stored, report
 
@@ -87,11 +103,11 @@ class Documents:
         self, owner: ConversationKey, address: str, taint: frozenset[str]
     ) -> tuple[Source, IndexReport]:
         page = await self._d.pages.fetch(address)
-        is_new = not any(each.source.place == address for each in await self.list_sources(owner))
-        source = await self._add(owner, SourceKind.PAGE, address, taint=taint | WEB)
-        report = await self._d.indexer.put_page(owner, source, page)
-        await self._drop_refused(owner, source, report, is_new=is_new)
-        return source, report
+
+        async def put(owner: ConversationKey, source: Source) -> IndexReport:
+            return await self._d.indexer.put_page(owner, source, page)
+
+        return await self._index_source(owner, SourceKind.PAGE, address, taint=taint | WEB, work=put)
 
     async def _index_files(
         self, owner: ConversationKey, path: str, cwd: str, taint: frozenset[str], progress: Progress
@@ -99,12 +115,53 @@ class Documents:
         place = await self._d.files.locate(path, cwd)
         # Too many files are refused before anything is stored.
         await self._d.files.scan_place(place, self._d.config().max_files)
-        is_new = not any(each.source.place == place.path for each in await self.list_sources(owner))
-        source = await self._add(owner, place.kind, place.path, folder=place.folder, taint=taint)
-        report = await self._d.indexer.sync(owner, source, progress)
-        if place.kind is SourceKind.FILE:
+        return await self._index_source(
+            owner, place.kind, place.path, folder=place.folder, taint=taint, work=self._sync_with(progress)
+        )
+
+    def _sync_with(self, progress: Progress) -> Work:
+        async def sync(owner: ConversationKey, source: Source) -> IndexReport:
+            return await self._d.indexer.sync(owner, source, progress)
+
+        return sync
+
+    async def _index_source(
+        self,
+        owner: ConversationKey,
+        kind: SourceKind,
+        place: str,
+        *,
+        folder: str = "",
+        taint: frozenset[str],
+        work: Work,
+    ) -> tuple[Source, IndexReport]:
+        """Store the source and index it; one of which nothing was indexed is not kept."""
+        # A provider that cannot be used is an error before anything is stored.
+        self._d.choose_embedder()
+        is_new = not any(each.source.place == place for each in await self.list_sources(owner))
+        source = await self._add(owner, kind, place, folder=folder, taint=taint)
+        try:
+            report = await work(owner, source)
+        except ModelError as error:
+            raise await self._describe_failure(owner, source, error, is_new=is_new) from error
+        if kind in (SourceKind.FILE, SourceKind.PAGE):
             await self._drop_refused(owner, source, report, is_new=is_new)
         return source, report
+
+    async def _describe_failure(
+        self, owner: ConversationKey, source: Source, error: ModelError, *, is_new: bool
+    ) -> ModelError:
+        """Return the error for a source whose vectors could not be made. Each document is indexed whole or not."""
+        stored = await self._find_source(owner, str(source.number))
+        if is_new and not stored.documents:
+            await self._d.index.forget_source(owner, source.number)
+            return ModelError(f"{source.place} was not indexed: {error.message}", fix=error.fix).with_taint(
+                source.taint
+            )
+        self._pause(source, error)
+        kept = f"{stored.documents} documents are in the index; the others are indexed by a later search."
+        told = f"{source.place} was not indexed in full: {error.message} {kept}"
+        return ModelError(told, fix=error.fix).with_taint(source.taint)
 
     async def _add(
         self, owner: ConversationKey, kind: SourceKind, place: str, *, folder: str = "", taint: frozenset[str]
@@ -144,8 +201,8 @@ class Documents:
         notes = await self._refresh(owner)
         found = await self._d.search.search(owner, query, limit=max(1, min(limit, MOST_RESULTS)), sources=sources)
         # A secret may have been stored after the passage was indexed.
-        masked = await asyncio.to_thread(lambda: [_mask(each, self._d.redact) for each in found])
-        return Found(passages=tuple(masked), notes=tuple(notes))
+        masked = await asyncio.to_thread(lambda: [_mask(each, self._d.redact) for each in found.passages])
+        return Found(passages=tuple(masked), notes=(*notes, *found.notes))
 
     async def _refresh(self, owner: ConversationKey) -> list[str]:
         """Index what has changed; return what could not be brought up to date in time."""
@@ -153,16 +210,30 @@ class Documents:
             return ["Indexing is under way; not everything is found yet."]
         # It goes on when the time is over: otherwise a file that takes longer would be begun anew by every search.
         work = self._d.start("bring documents up to date", self._sync_due(owner))
-        await asyncio.wait({work}, timeout=self._d.config().refresh_seconds)
+        with suppress(TimeoutError):
+            async with self._d.clock.timeout(self._d.config().refresh_seconds):
+                await asyncio.wait({work})
         return work.result() if work.done() else ["Many files have changed; not all of them are indexed yet."]
 
     async def _sync_due(self, owner: ConversationKey) -> list[str]:
         async with self._turn(owner):
-            due = [each.source for each in await self.list_sources(owner) if self._is_due(each.source)]
-            return [note for source in due if (note := await self._sync(owner, source))]
+            sources = [each.source for each in await self.list_sources(owner)]
+            notes = [await self._sync(owner, source) for source in sources if self._is_due(source)]
+            waiting = [self._paused[source.number][1] for source in sources if self._is_paused(source)]
+            # A failure that is told of already is not told of again.
+            return list(dict.fromkeys(note for note in (*notes, *waiting) if note))
+
+    def _is_paused(self, source: Source) -> bool:
+        until, _ = self._paused.get(source.number, (0.0, ""))
+        return self._d.clock.monotonic() < until
+
+    def _pause(self, source: Source, error: MootError) -> str:
+        note = f"{source.place} is not up to date: {error.message}"
+        self._paused[source.number] = (self._d.clock.monotonic() + _PAUSE_SECONDS, note)
+        return note
 
     def _is_due(self, source: Source) -> bool:
-        if source.kind is SourceKind.PAGE:
+        if self._is_paused(source):
             return False
         checked = self._checked.get(source.number)
         now = self._d.clock.monotonic()
@@ -170,11 +241,14 @@ class Documents:
 
     async def _sync(self, owner: ConversationKey, source: Source) -> str:
         try:
-            await self._d.indexer.sync(owner, source, lambda _done, _total: None)
+            report = await self._d.indexer.sync(owner, source, lambda _done, _total: None)
+        except (ModelError, ConfigError) as error:
+            return self._pause(source, error)
         except MootError as error:
             return f"{source.place} is not up to date: {error.message}"
         self._checked[source.number] = self._d.clock.monotonic()
-        return ""
+        self._paused.pop(source.number, None)
+        return describe_new_vectors(source.place, report.embedded_anew, self.describe_embeddings())
 
     # ---- sources ----
 
@@ -186,6 +260,7 @@ class Documents:
         report = await self._find_source(owner, name)
         await self._d.index.forget_source(owner, report.source.number)
         self._checked.pop(report.source.number, None)
+        self._paused.pop(report.source.number, None)
         return report
 
     async def _find_source(self, owner: ConversationKey, name: str) -> SourceReport:
@@ -203,6 +278,11 @@ class Documents:
         error = NotFound(f"{name!r} {what}", fix=fix)
         # An address may have been taken from untrusted text.
         raise error.with_taint(frozenset[str]().union(*(each.source.taint for each in sources)))
+
+
+def describe_new_vectors(place: str, count: int, embeddings: str) -> str:
+    """Say that vectors were made anew; nothing if none were."""
+    return f"New vectors were made of {count} documents of {place}: {embeddings}." if count else ""
 
 
 def _mask(found: FoundPassage, redact: Callable[[str], str]) -> FoundPassage:

@@ -1,44 +1,143 @@
-"""What vectors are made with: the words of a text, or nothing. Chosen by [rag] embeddings; used by index and search."""
+"""What vectors are made with: the words of a text, a model of a provider, or nothing. Chosen by [rag] embeddings."""
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
-from moot.domain.rag_config import LOCAL_EMBEDDINGS, RagConfig
+from moot.domain.config import Config
+from moot.domain.conversation import ConversationKey
+from moot.domain.errors import ConfigError
+from moot.domain.ports.embedding import EmbeddingModel
+from moot.domain.ports.store import Store
+from moot.domain.rag_config import LOCAL_EMBEDDINGS, RagConfig, split_embeddings
 from moot.retrieval.reading import word_embedding
 from moot.tools.threads import run_in_thread
 
 
 class Embedder(Protocol):
-    # Stored with each document: its vectors are made anew when this changes. Empty where no vectors are made.
-    name: str
-    # The smallest cosine that says anything.
+    # The smallest cosine that says anything, and that of a passage that fits although it shares no word.
     least: float
+    near: float
     # Whether the reading process makes the vectors of passages.
     is_local: bool
+    # For people: what makes the vectors, and where.
+    description: str
 
-    async def make_vectors(self, texts: list[str]) -> list[bytes]: ...
+    @property
+    def name(self) -> str:
+        """Stored with each document: vectors with another name are never compared. Empty where none are made."""
+        ...
+
+    def is_current(self, name: str) -> bool:
+        """Whether vectors with this name are like those that are made now; others are made anew."""
+        ...
+
+    async def make_vectors(self, owner: ConversationKey, texts: list[str]) -> list[bytes]: ...
 
 
 class WordEmbedder:
     """Makes vectors of the words of a text, in the process that reads documents."""
 
     name = word_embedding.NAME
-    least = 0.25
+    least, near = 0.25, 0.45
     is_local = True
+    description = "the words of texts, on this machine"
 
-    async def make_vectors(self, texts: list[str]) -> list[bytes]:
+    def is_current(self, name: str) -> bool:
+        return name == self.name
+
+    async def make_vectors(self, owner: ConversationKey, texts: list[str]) -> list[bytes]:
         return await run_in_thread(lambda: [word_embedding.make_vector(text) for text in texts])
 
 
 class NoEmbedder:
     name = ""
-    least = 1.0
+    least = near = 1.0
     is_local = False
 
-    async def make_vectors(self, texts: list[str]) -> list[bytes]:
+    def __init__(self, description: str = "none; documents are found by their words alone") -> None:
+        self.description = description
+
+    def is_current(self, name: str) -> bool:
+        return not name
+
+    async def make_vectors(self, owner: ConversationKey, texts: list[str]) -> list[bytes]:
         return [b"" for _ in texts]
 
 
-def choose_embedder(config: RagConfig) -> Embedder:
-    if config.embeddings == LOCAL_EMBEDDINGS and word_embedding.has_numpy():
-        return WordEmbedder()
-    return NoEmbedder()
+class ProviderEmbedder:
+    """Makes vectors with a model of a provider, and counts what they take for the owner of the documents.
+
+    `lengths` has the length of the vectors of each model, as far as they are known since the start.
+    """
+
+    is_local = False
+    # Models differ in what an unrelated text has; the order is what counts.
+    least, near = 0.1, 0.3
+
+    def __init__(self, model: EmbeddingModel, lengths: dict[str, int], store: Store) -> None:
+        self._model = model
+        self._lengths = lengths
+        self._store = store
+        self._whole = f"{model.address}/{model.model}"
+        self.description = f"{model.model} at {model.address}; the text of documents and queries is sent there"
+
+    @property
+    def name(self) -> str:
+        length = self._lengths.get(self._whole)
+        return f"{self._whole}#{length}" if length else self._whole
+
+    def is_current(self, name: str) -> bool:
+        if self._whole in self._lengths:
+            # A document without passages has no length.
+            return name in (self._whole, self.name)
+        return name == self._whole or name.startswith(f"{self._whole}#")
+
+    async def make_vectors(self, owner: ConversationKey, texts: list[str]) -> list[bytes]:
+        if not texts:
+            return []
+        made = await self._model.embed(texts)
+        if made.usage.total:
+            await self._store.add_spend(owner, self._model.model, made.usage, self._model.cost(made.usage))
+        self._lengths[self._whole] = len(made.vectors[0])
+        return await run_in_thread(_quantize_all, made.vectors)
+
+
+def _quantize_all(vectors: list[list[float]]) -> list[bytes]:
+    np: Any = word_embedding.load_numpy()
+    return [word_embedding.quantize(np.array(vector, np.float32)) for vector in vectors]
+
+
+class EmbedderChoice:
+    """Chooses what makes vectors, by the configuration of the moment. `models` finds an embedding model."""
+
+    def __init__(
+        self, config: Callable[[], Config], models: Callable[[str, str], EmbeddingModel], store: Store
+    ) -> None:
+        self._config = config
+        self._models = models
+        self._store = store
+        self._lengths: dict[str, int] = {}
+
+    def __call__(self) -> Embedder:
+        """Raises ConfigError if the provider that is configured cannot be used."""
+        config = self._config()
+        if not config.tools.rag.has_provider:
+            return choose_local(config.tools.rag)
+        chosen = split_embeddings(config.tools.rag.embeddings, config.models)
+        if chosen is None:
+            raise ConfigError(
+                f"`embeddings` in [rag] is '{config.tools.rag.embeddings}'.",
+                fix="Use provider:NAME/MODEL with the NAME of a [models.NAME].",
+            )
+        if not word_embedding.has_numpy():
+            return NoEmbedder("none, because they need the extra rag: pip install 'moot[rag]'")
+        return ProviderEmbedder(self._models(*chosen), self._lengths, self._store)
+
+
+def choose_local(config: RagConfig) -> Embedder:
+    """Return what makes vectors on this machine, or what makes none."""
+    if config.embeddings != LOCAL_EMBEDDINGS:
+        return NoEmbedder()
+    if not word_embedding.has_numpy():
+        return NoEmbedder("none, because they need the extra rag: pip install 'moot[rag]'")
+    return WordEmbedder()

@@ -8,12 +8,13 @@ from functools import partial
 from hashlib import sha256
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, MootError, TooLarge, Unavailable
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.rag import DocumentIndex
-from moot.domain.rag import Document, DocumentChange, Source, SourceKind
+from moot.domain.rag import Document, DocumentChange, IndexedPassage, NewPassage, Source, SourceKind, join_text
 from moot.domain.rag_config import RagConfig
 from moot.failpoint import reach
 from moot.retrieval.archives import ArchiveReader
@@ -22,6 +23,7 @@ from moot.retrieval.files import FileState, SourceFiles
 from moot.retrieval.pages import Page
 from moot.retrieval.parsing import Parsed, Parser
 from moot.retrieval.reading.process import DocumentReader, ReaderPlaces
+from moot.retrieval.reading.terms import list_terms
 from moot.tools.threads import run_in_thread
 
 _MOST_READERS = 4
@@ -39,6 +41,8 @@ class IndexReport(Struct, kw_only=True):
     removed: int = 0
     unchanged: int = 0
     passages: int = 0
+    # Documents whose text is the same and whose vectors were made anew, because something else makes them now.
+    embedded_anew: int = 0
     # The documents that were refused now, with the reason of each, and what is worth knowing about others.
     refused: dict[str, str] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
@@ -66,14 +70,16 @@ class Indexer:
             await work.prepare()
             if source.kind is SourceKind.ARCHIVE:
                 await work.sync_archives()
-            elif source.kind is not SourceKind.PAGE:
+            elif source.kind is SourceKind.PAGE:
+                await work.sync_pages()
+            else:
                 await work.sync_files()
             await work.flush()
         await self._d.index.complete_source(owner, source.number, self._d.clock.now())
         return work.report
 
     def _open_reader(self) -> DocumentReader:
-        return DocumentReader(seconds=self._d.config().read_seconds, places=self._places)
+        return DocumentReader(seconds=self._d.config().read_seconds, clock=self._d.clock, places=self._places)
 
     async def put_page(self, owner: ConversationKey, source: Source, page: Page) -> IndexReport:
         """Index a page that was fetched; raises if it is refused."""
@@ -141,6 +147,16 @@ class _Sync:
             await self._flush_full()
         self._progress(len(archives), len(archives))
 
+    async def sync_pages(self) -> None:
+        """Make the vectors of pages anew if something else makes them now. The pages are not fetched again."""
+        for document in list(self._known.values()):
+            if self._is_known(document.name) or document.problem:
+                continue
+            passages = await self._d.index.list_passages(self._owner, self._source.number, document.name)
+            made = await run_in_thread(_analyse_again, document, passages)
+            self._add(document, Parsed(format=document.format, title=document.title, passages=made, note=document.note))
+            self.report.embedded_anew += 1
+
     async def put_page(self, page: Page) -> None:
         digest = await run_in_thread(_digest, page.body)
         document = Document(name=page.address, digest=digest, size=len(page.body), taint=page.taint)
@@ -150,7 +166,7 @@ class _Sync:
     def _is_known(self, name: str) -> bool:
         """Whether it is indexed with vectors like those that are made now."""
         known = self._known.get(name)
-        return known is not None and known.embedder == self._embedder.name
+        return known is not None and self._embedder.is_current(known.embedder)
 
     def _has_state(self, name: str, state: FileState) -> bool:
         known = self._known.get(name)
@@ -191,7 +207,10 @@ class _Sync:
             return
         known = self._known.get(document.name)
         self.report.added += known is None
-        self.report.changed += known is not None
+        is_same = known is not None and not known.problem and known.digest == document.digest
+        is_anew = is_same and not self._is_known(document.name)
+        self.report.embedded_anew += is_anew
+        self.report.changed += known is not None and not is_anew
         self.report.passages += len(parsed.passages)
         self._room -= len(parsed.passages)
         if parsed.note:
@@ -226,6 +245,7 @@ class _Sync:
     async def flush(self) -> None:
         batch, self._batch = self._batch, []
         if batch:
+            batch = await self._embed(batch)
             reach("documents.parsed")
             if not await self._d.index.put_documents(self._owner, self._source.number, batch):
                 raise Conflict(f"{self._source.place} was forgotten while it was indexed")
@@ -233,6 +253,37 @@ class _Sync:
         touched, self._touched = self._touched, []
         if touched:
             await self._d.index.touch_documents(self._owner, self._source.number, touched)
+
+    async def _embed(self, batch: list[DocumentChange]) -> list[DocumentChange]:
+        """Return the documents with vectors of all passages that have none yet. A failure leaves the index as it is."""
+        made = [(change.document.title, each) for change in batch for each in change.passages]
+        lacking = [join_text(title, each.heading, each.content) for title, each in made if not each.vector]
+        vectors = iter(await self._embedder.make_vectors(self._owner, lacking) if self._embedder.name else ())
+        return [
+            replace(
+                change,
+                document=replace(change.document, embedder=self._embedder.name),
+                passages=tuple(
+                    each if each.vector else replace(each, vector=next(vectors, b"")) for each in change.passages
+                ),
+            )
+            for change in batch
+        ]
+
+
+def _analyse_again(document: Document, passages: list[IndexedPassage]) -> tuple[NewPassage, ...]:
+    """Return stored passages with what they are found by, and without vectors."""
+    return tuple(
+        NewPassage(
+            content=each.content,
+            heading=each.heading,
+            first_line=each.first_line,
+            last_line=each.last_line,
+            page=each.page,
+            terms=" ".join(list_terms(join_text(document.title, each.heading, each.content))),
+        )
+        for each in passages
+    )
 
 
 def _digest(data: bytes) -> str:

@@ -1,6 +1,5 @@
 """The tools rag_index, rag_search, rag_answer and rag_forget. They work with Documents and Answers."""
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -12,7 +11,7 @@ from moot.domain.rag import MOST_RESULTS, SourceKind
 from moot.domain.senders import owner_of
 from moot.retrieval.answers import Answers
 from moot.retrieval.documents import ARCHIVE, Documents
-from moot.retrieval.render import answer_data, found_data, report_data
+from moot.retrieval.render import answer_data, dump_passages, report_data
 
 GROUP = "documents"
 _FOUND = 5
@@ -25,8 +24,8 @@ def find_owner(context: RunContext) -> ConversationKey:
     return ConversationKey(context.speaker, owner_of(context.asks_in.sender))
 
 
-def build_rag_tools(documents: Documents, answers: Answers, has_vectors: Callable[[], bool]) -> list[Tool]:
-    return [RagIndex(documents, has_vectors), RagSearch(documents), RagAnswer(answers), RagForget(documents)]
+def build_rag_tools(documents: Documents, answers: Answers) -> list[Tool]:
+    return [RagIndex(documents), RagSearch(documents), RagAnswer(answers), RagForget(documents)]
 
 
 class RagIndex:
@@ -50,9 +49,8 @@ class RagIndex:
         },
     )
 
-    def __init__(self, documents: Documents, has_vectors: Callable[[], bool]) -> None:
+    def __init__(self, documents: Documents) -> None:
         self._documents = documents
-        self._has_vectors = has_vectors
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"index {str(arguments.get('source', ''))[:_LINE]}"
@@ -62,7 +60,7 @@ class RagIndex:
             find_owner(context), str(arguments["source"]), cwd=context.cwd, taint=context.taint
         )
         data = {"status": "indexed", **report_data(stored, report, context.cwd)}
-        if not self._has_vectors():
+        if not self._documents.has_vectors:
             data["message"] = "Documents are found by their words only."
         # The names of files and the reasons are ours; what a page says of itself is not shown.
         taint = stored.source.taint if stored.source.kind is SourceKind.PAGE else frozenset[str]()
@@ -101,7 +99,7 @@ class RagSearch:
         found = await self._documents.search(
             owner, str(arguments["query"]), limit=limit, source=str(arguments.get("source") or "")
         )
-        data = found_data(found, context.cwd)
+        data = dump_passages(found, context.cwd)
         if not found.passages:
             sources = await self._documents.list_sources(owner)
             data["message"] = (

@@ -4,8 +4,8 @@ from typing import Any
 
 from moot.domain.rag import IndexedPassage, SourceReport
 from moot.retrieval.answers import Answer
-from moot.retrieval.documents import Found
 from moot.retrieval.indexer import IndexReport
+from moot.retrieval.search import Found
 
 _LISTED = 20
 
@@ -29,6 +29,7 @@ def report_data(stored: SourceReport, report: IndexReport, cwd: str) -> dict[str
         "changed": report.changed,
         "removed": report.removed,
         "unchanged": report.unchanged,
+        **({"embedded_anew": report.embedded_anew} if report.embedded_anew else {}),
         "refused": _list_reasons(report.refused, cwd),
         "refused_count": len(report.refused),
         "notes": _list_reasons(report.notes, cwd),
@@ -40,7 +41,7 @@ def _list_reasons(reasons: dict[str, str], cwd: str) -> list[dict[str, str]]:
     return [{"document": shorten_place(name, cwd), "reason": reason} for name, reason in listed]
 
 
-def found_data(found: Found, cwd: str) -> dict[str, Any]:
+def dump_passages(found: Found, cwd: str) -> dict[str, Any]:
     results = [
         {
             "citation": cite(each.passage, cwd),

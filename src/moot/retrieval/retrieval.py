@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
+from moot.domain.ports.embedding import EmbeddingModel
 from moot.engine.completion import CountedCompletion
 from moot.multiagent.runtime import Runtime
 from moot.retrieval.answer_model import AnswerModel
 from moot.retrieval.answers import Answers
 from moot.retrieval.archives import ArchiveReader
 from moot.retrieval.documents import Documents, DocumentsDependencies
-from moot.retrieval.embedders import Embedder, choose_embedder
+from moot.retrieval.embedders import EmbedderChoice
 from moot.retrieval.files import SourceFiles
 from moot.retrieval.indexer import Indexer, IndexerDependencies
 from moot.retrieval.pages import PageFetcher
@@ -18,16 +19,19 @@ from moot.tools.files.off_limits import OffLimits
 
 
 class Retrieval:
-    """`off_limits` are the files that are never indexed."""
+    """`off_limits` are the files that are never indexed; `embeddings` finds a model that makes vectors."""
 
-    def __init__(self, runtime: Runtime, *, off_limits: Callable[[], OffLimits]) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        off_limits: Callable[[], OffLimits],
+        embeddings: Callable[[str, str], EmbeddingModel],
+    ) -> None:
         d = runtime.dependencies
         self._config = d.config
         self._supervisor = d.supervisor
-
-        def choose() -> Embedder:
-            return choose_embedder(d.config.current.tools.rag)
-
+        choose = EmbedderChoice(lambda: d.config.current, embeddings, d.storage.store)
         files = SourceFiles(off_limits)
         indexer = Indexer(
             IndexerDependencies(
@@ -47,6 +51,7 @@ class Retrieval:
                 search=PassageSearch(d.storage.documents, choose),
                 files=files,
                 pages=PageFetcher(lambda: d.config.current.tools.web),
+                choose_embedder=choose,
                 config=lambda: d.config.current.tools.rag,
                 start=d.supervisor.start,
                 redact=d.redactor.mask_secrets,
@@ -56,7 +61,7 @@ class Retrieval:
         self.answers = Answers(
             self.documents, AnswerModel(d.registry.get, d.models, CountedCompletion(d.storage.store))
         )
-        d.tools.register(*build_rag_tools(self.documents, self.answers, lambda: bool(choose().name)))
+        d.tools.register(*build_rag_tools(self.documents, self.answers))
 
     def start(self) -> None:
         """Take up what a stopped daemon had not indexed in full."""

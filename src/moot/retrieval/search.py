@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from moot.domain.conversation import ConversationKey
+from moot.domain.errors import ConfigError, ModelError
 from moot.domain.ports.rag import DocumentIndex
 from moot.domain.rag import IndexedPassage, fuse_ranks
 from moot.retrieval.embedders import Embedder
@@ -18,13 +19,19 @@ _WEIGHTS = (1.0, 1.0)
 
 
 class FoundPassage(Struct, frozen=True, kw_only=True):
-    """A passage and how well it fits: the fused score, and the cosine of its vector if there is one."""
+    """A passage and how well it fits: the fused score."""
 
     passage: IndexedPassage
     score: float
-    cosine: float
-    # Whether it has a word of the query.
-    has_words: bool
+    # Whether it has a word of the query, or a vector near that of the query.
+    is_relevant: bool
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """The passages that were found, best first, and what is worth knowing about the search."""
+
+    passages: tuple[FoundPassage, ...]
+    notes: tuple[str, ...] = ()
 
 
 class PassageSearch:
@@ -33,17 +40,17 @@ class PassageSearch:
         self._vectors = VectorSearch(index)
         self._choose_embedder = choose_embedder
 
-    async def search(
-        self, owner: ConversationKey, query: str, *, limit: int, sources: Sequence[int] = ()
-    ) -> list[FoundPassage]:
+    async def search(self, owner: ConversationKey, query: str, *, limit: int, sources: Sequence[int] = ()) -> Found:
         """Return the best passages, of the given sources if there are any."""
         by_words = await self._index.find_words(owner, list_query_terms(query), limit=_CANDIDATES)
-        embedder = self._choose_embedder()
-        by_vectors: list[tuple[int, float]] = []
-        if embedder.name:
-            (vector,) = await embedder.make_vectors([query])
-            by_vectors = await self._vectors.find(owner, vector, limit=_CANDIDATES, least=embedder.least)
-        cosines = dict(by_vectors)
+        notes: list[str] = []
+        cosines: dict[int, float] = {}
+        near = 1.0
+        try:
+            embedder = self._choose_embedder()
+            cosines, near = await self._find_near(owner, query, embedder), embedder.near
+        except (ModelError, ConfigError) as error:
+            notes.append(f"Found by words only, because the query has no vector: {error.message}")
         fused = fuse_ranks(by_words, list(cosines), weights=_WEIGHTS)
         scores, with_words = dict(fused), set(by_words)
         passages = await self._index.get_passages(owner, [number for number, _ in fused])
@@ -51,10 +58,18 @@ class PassageSearch:
             FoundPassage(
                 passage=passage,
                 score=scores[passage.number],
-                cosine=cosines.get(passage.number, 0.0),
-                has_words=passage.number in with_words,
+                is_relevant=passage.number in with_words or cosines.get(passage.number, 0.0) >= near,
             )
             for passage in passages
             if not sources or passage.source in sources
         ]
-        return found[:limit]
+        return Found(passages=tuple(found[:limit]), notes=tuple(notes))
+
+    async def _find_near(self, owner: ConversationKey, query: str, embedder: Embedder) -> dict[int, float]:
+        """Return the passages with the nearest vectors and their cosines."""
+        if not embedder.name:
+            return {}
+        (vector,) = await embedder.make_vectors(owner, [query])
+        # The name may have changed with this vector, and with it which others are like it.
+        found = await self._vectors.find(owner, vector, embedder=embedder.name, limit=_CANDIDATES, least=embedder.least)
+        return dict(found)

@@ -17,8 +17,9 @@ _MOST_GONE = 0.2
 
 
 class _Matrix(Struct, frozen=True):
-    """The numbers of passages and their vectors, each of length 1, one below the other."""
+    """The numbers of passages and the vectors that one embedder made, each of length 1, one below the other."""
 
+    embedder: str
     version: int
     numbers: Any
     rows: Any
@@ -33,22 +34,29 @@ class VectorSearch:
         self._index = index
         self._owners: OrderedDict[ConversationKey, _Matrix] = OrderedDict()
 
-    async def find(self, owner: ConversationKey, vector: bytes, *, limit: int, least: float) -> list[tuple[int, float]]:
-        """Return the numbers of the nearest passages with their cosines, nearest first, none below `least`."""
+    async def find(
+        self, owner: ConversationKey, vector: bytes, *, embedder: str, limit: int, least: float
+    ) -> list[tuple[int, float]]:
+        """Return the numbers of the nearest passages with their cosines, nearest first, none below `least`.
+
+        Only vectors that `embedder` has made are compared.
+        """
         if not vector:
             return []
-        matrix = await self._load(owner)
+        matrix = await self._load(owner, embedder)
         return await run_in_thread(_find_nearest, matrix, vector, limit, least)
 
-    async def _load(self, owner: ConversationKey) -> _Matrix:
+    async def _load(self, owner: ConversationKey, embedder: str) -> _Matrix:
         known = self._owners.get(owner)
+        if known is not None and known.embedder != embedder:
+            known = None
         version, last = (known.version, known.last) if known is not None else (-1, 0)
-        found = await self._index.list_vectors(owner, after=last, unless=version)
+        found = await self._index.list_vectors(owner, embedder=embedder, after=last, unless=version)
         if known is None or known.version != found.version:
             expected = found.count - len(found.numbers)
             if known is not None and len(known.numbers) - expected > _MOST_GONE * max(1, found.count):
-                known, found = None, await self._index.list_vectors(owner, after=0)
-            known = await run_in_thread(_extend, known, found)
+                known, found = None, await self._index.list_vectors(owner, embedder=embedder, after=0)
+            known = await run_in_thread(_extend, known, found, embedder)
         self._owners[owner] = known
         self._owners.move_to_end(owner)
         while len(self._owners) > _MOST_OWNERS:
@@ -56,7 +64,7 @@ class VectorSearch:
         return known
 
 
-def _extend(known: _Matrix | None, found: PassageVectors) -> _Matrix:
+def _extend(known: _Matrix | None, found: PassageVectors, embedder: str) -> _Matrix:
     np = load_numpy()
     # Vectors of another length are from before the way they are made was changed; they are made anew soon.
     size = len(found.vectors[-1]) if found.vectors else (known.rows.shape[1] if known is not None else 0)
@@ -65,7 +73,7 @@ def _extend(known: _Matrix | None, found: PassageVectors) -> _Matrix:
     rows = _to_unit(np.frombuffer(b"".join(each for _, each in fitting), np.int8).reshape(-1, size or 1))
     if known is not None and known.rows.shape[1] == rows.shape[1]:
         numbers, rows = np.concatenate([known.numbers, numbers]), np.concatenate([known.rows, rows])
-    return _Matrix(found.version, numbers, rows)
+    return _Matrix(embedder, found.version, numbers, rows)
 
 
 def _to_unit(rows: Any) -> Any:

@@ -1,5 +1,6 @@
 """The tables of scheduled jobs and their firings. A firing is written together with the run it starts."""
 
+import json
 from collections.abc import Sequence
 
 import apsw
@@ -9,18 +10,19 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import (
     MOST_FIRINGS,
     MOST_JOBS,
-    ConversationMode,
     CronJob,
     Firing,
     FiringRecord,
+    JobIsolation,
     MissedRule,
     SkipReason,
 )
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.run import Run
 from moot.domain.schedule import Schedule, ScheduleKind
+from moot.domain.senders import SenderSet
 from moot.domain.workflow import LISTED_SOURCE, WorkflowLaunch
-from moot.store import conversations, found_runs, rows, runs, workflow_rows
+from moot.store import conversations, dialect, found_runs, rows, runs, workflow_rows
 from moot.store.sqlite import SqliteStore
 
 _COLUMNS = (
@@ -85,9 +87,9 @@ class SqliteCron:
         return await self._store.read(lambda db: _list_last_firings(db, agent, sender))
 
     async def list_firings(
-        self, *, job_id: str = "", agent: str = "", sender: str = "", limit: int
+        self, senders: SenderSet, *, job_id: str = "", agent: str = "", limit: int
     ) -> list[FiringRecord]:
-        return await self._store.read(lambda db: _list_firings(db, job_id, agent, sender, limit))
+        return await self._store.read(lambda db: _list_firings(db, senders, job_id, agent, limit))
 
 
 def _save(db: apsw.Connection, job: CronJob, node: int) -> tuple[CronJob, bool]:
@@ -209,11 +211,12 @@ def _prune(db: apsw.Connection, job_id: str) -> None:
     )
 
 
-def _list_firings(db: apsw.Connection, job_id: str, agent: str, sender: str, limit: int) -> list[FiringRecord]:
+def _list_firings(db: apsw.Connection, senders: SenderSet, job_id: str, agent: str, limit: int) -> list[FiringRecord]:
+    known = [sender for (sender,) in db.execute("SELECT DISTINCT sender FROM cron_jobs")]
     found = db.execute(
-        f"{_SELECT_FIRINGS} WHERE (?1 = '' OR job_id = ?1) AND (?2 = '' OR agent = ?2) AND (?3 = '' OR sender = ?3)"
-        " ORDER BY fired_at DESC, due_at DESC LIMIT ?4",
-        (job_id, agent, sender, limit),
+        f"{_SELECT_FIRINGS} WHERE (?1 = '' OR job_id = ?1) AND (?2 = '' OR agent = ?2)"
+        f" AND sender IN {dialect.among('?3')} ORDER BY fired_at DESC, due_at DESC LIMIT ?4",
+        (job_id, agent, json.dumps([sender for sender in known if senders.includes(sender)]), limit),
     ).fetchall()
     return _read_records(db, found)
 
@@ -258,7 +261,7 @@ def _job(row: rows.Row) -> CronJob:
         prompt=row[5],
         workflow=row[6],
         schedule=Schedule(kind=ScheduleKind(row[7]), text=row[8], zone=row[9]),
-        conversation_mode=ConversationMode(row[10]),
+        conversation_mode=JobIsolation(row[10]),
         missed=MissedRule(row[11]),
         delivers=bool(row[12]),
         timeout=row[13],

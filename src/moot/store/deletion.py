@@ -35,7 +35,8 @@ def _list_teammate_conversations(db: apsw.Connection, key: ConversationKey) -> l
     found = db.execute(
         "SELECT DISTINCT agent, sender FROM runs JOIN conversations ON conversations.id = runs.conversation"
         " WHERE root_agent = ? AND root_sender = ? AND root_agent <> '' AND status = 'ended' AND NOT EXISTS (SELECT 1"
-        " FROM runs AS live WHERE live.conversation = runs.conversation AND live.status <> 'ended')",
+        " FROM runs AS live WHERE live.conversation = runs.conversation AND live.status <> 'ended')"
+        f" AND NOT {workflow_rows.IS_NEEDED}",
         key,
     )
     return [ConversationKey(agent, sender) for agent, sender in found]

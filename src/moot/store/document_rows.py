@@ -31,6 +31,11 @@ _PASSAGE = (
     " d.taint || ',' || s.taint FROM document_passages AS p JOIN documents AS d ON d.number = p.document"
     " JOIN document_sources AS s ON s.number = d.source"
 )
+# The vectors that one embedder has made.
+_OF_EMBEDDER = (
+    "passage_vectors AS v JOIN document_passages AS p ON p.number = v.number"
+    " JOIN documents AS d ON d.number = p.document AND d.embedder = :embedder"
+)
 
 
 # ---- sources --------------------------------------------------------------------------------------
@@ -53,7 +58,7 @@ def add_source(db: apsw.Connection, owner: ConversationKey, new: Source) -> Sour
             "INSERT INTO document_sources (owner, kind, place, folder, taint, added_at) VALUES (?, ?, ?, ?, ?, ?)",
             (number, new.kind.value, new.place, new.folder, rows.encode_taint(new.taint), new.added_at),
         )
-    return _source(rows.one(db.execute(named, (number, new.place))))
+    return _read_source(rows.one(db.execute(named, (number, new.place))))
 
 
 def _find_owner(db: apsw.Connection, owner: ConversationKey) -> int:
@@ -82,7 +87,9 @@ def list_sources(db: apsw.Connection, owner: ConversationKey) -> list[SourceRepo
         " FROM document_sources AS s WHERE owner = ? ORDER BY number",
         (_find_owner(db, owner),),
     )
-    return [SourceReport(source=_source(row[:7]), documents=row[7], passages=row[8], refused=row[9]) for row in found]
+    return [
+        SourceReport(source=_read_source(row[:7]), documents=row[7], passages=row[8], refused=row[9]) for row in found
+    ]
 
 
 def list_unfinished(db: apsw.Connection) -> list[tuple[ConversationKey, Source]]:
@@ -90,7 +97,7 @@ def list_unfinished(db: apsw.Connection) -> list[tuple[ConversationKey, Source]]
         f"SELECT agent, sender, {_SOURCE} FROM document_sources JOIN document_owners ON document_owners.id = owner"
         " WHERE completed_at = 0 ORDER BY number"
     )
-    return [(ConversationKey(agent, sender), _source(row)) for agent, sender, *row in found]
+    return [(ConversationKey(agent, sender), _read_source(row)) for agent, sender, *row in found]
 
 
 def forget_source(db: apsw.Connection, owner: ConversationKey, source: int) -> int:
@@ -103,7 +110,7 @@ def forget_source(db: apsw.Connection, owner: ConversationKey, source: int) -> i
     return len(names)
 
 
-def _source(row: Sequence[Any]) -> Source:
+def _read_source(row: Sequence[Any]) -> Source:
     number, kind, place, folder, taint, added_at, completed_at = row
     return Source(
         number=number,
@@ -253,7 +260,14 @@ def _any_of(terms: Sequence[str]) -> str:
     return " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
 
 
-def list_vectors(db: apsw.Connection, owner: ConversationKey, after: int, unless: int) -> PassageVectors:
+def list_passages(db: apsw.Connection, owner: ConversationKey, source: int, document: str) -> list[IndexedPassage]:
+    if not _is_owned(db, owner, source):
+        return []
+    found = db.execute(f"{_PASSAGE} WHERE d.source = ? AND d.name = ? ORDER BY p.number", (source, document))
+    return [_read_passage(row) for row in found]
+
+
+def list_vectors(db: apsw.Connection, owner: ConversationKey, embedder: str, after: int, unless: int) -> PassageVectors:
     number = _find_owner(db, owner)
     if not number:
         return PassageVectors(version=0, count=0)
@@ -261,10 +275,13 @@ def list_vectors(db: apsw.Connection, owner: ConversationKey, after: int, unless
     version = int(db.execute("SELECT version FROM document_owners WHERE id = ?", (number,)).get)
     if version == unless:
         return PassageVectors(version=version, count=0)
-    count = int(db.execute("SELECT count(*) FROM passage_vectors WHERE number BETWEEN ? AND ?", (first, last)).get)
+    # Passages are looked up only while some have vectors of another kind: they are far larger than the vectors.
+    table = "passage_vectors AS v" if _has_one_embedder(db, number, embedder) else _OF_EMBEDDER
+    chosen = f"FROM {table} WHERE v.number BETWEEN :first AND :last"
+    values = {"first": first, "last": last, "after": after, "embedder": embedder}
+    count = int(db.execute(f"SELECT count(*) {chosen}", values).get)
     found: list[rows.Row] = db.execute(
-        "SELECT number, vector FROM passage_vectors WHERE number BETWEEN ? AND ? ORDER BY number",
-        (max(first, after + 1), last),
+        f"SELECT v.number, vector {chosen} AND v.number > :after ORDER BY v.number", values
     ).fetchall()
     return PassageVectors(
         version=version,
@@ -274,15 +291,24 @@ def list_vectors(db: apsw.Connection, owner: ConversationKey, after: int, unless
     )
 
 
+def _has_one_embedder(db: apsw.Connection, owner: int, embedder: str) -> bool:
+    other = db.execute(
+        "SELECT 1 FROM documents JOIN document_sources AS s ON s.number = source"
+        " WHERE s.owner = ? AND embedder <> ? AND problem = '' LIMIT 1",
+        (owner, embedder),
+    )
+    return other.fetchone() is None
+
+
 def get_passages(db: apsw.Connection, owner: ConversationKey, numbers: Sequence[int]) -> list[IndexedPassage]:
     first, last = _reach(_find_owner(db, owner))
     own = [number for number in numbers if first <= number <= last]
     found = db.execute(f"{_PASSAGE} WHERE p.number IN {dialect.among('?')}", (msgspec.json.encode(own).decode(),))
-    by_number = {row[0]: _passage(row) for row in found}
+    by_number = {row[0]: _read_passage(row) for row in found}
     return [by_number[number] for number in own if number in by_number]
 
 
-def _passage(row: rows.Row) -> IndexedPassage:
+def _read_passage(row: rows.Row) -> IndexedPassage:
     number, source, name, title, content, heading, first_line, last_line, page, taint = row
     return IndexedPassage(
         number=number,

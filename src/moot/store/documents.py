@@ -45,8 +45,13 @@ class SqliteDocuments:
     async def find_words(self, owner: ConversationKey, terms: Sequence[str], *, limit: int) -> list[int]:
         return await self._store.read(lambda db: document_rows.find_words(db, owner, terms, limit))
 
-    async def list_vectors(self, owner: ConversationKey, *, after: int, unless: int = -1) -> PassageVectors:
-        return await self._store.read(lambda db: document_rows.list_vectors(db, owner, after, unless))
+    async def list_passages(self, owner: ConversationKey, source: int, document: str) -> list[IndexedPassage]:
+        return await self._store.read(lambda db: document_rows.list_passages(db, owner, source, document))
+
+    async def list_vectors(
+        self, owner: ConversationKey, *, embedder: str, after: int, unless: int = -1
+    ) -> PassageVectors:
+        return await self._store.read(lambda db: document_rows.list_vectors(db, owner, embedder, after, unless))
 
     async def get_passages(self, owner: ConversationKey, numbers: Sequence[int]) -> list[IndexedPassage]:
         return await self._store.read(lambda db: document_rows.get_passages(db, owner, numbers))

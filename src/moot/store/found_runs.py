@@ -10,7 +10,7 @@ from moot.domain.owner import OwnedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Delivery, Limits, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
-from moot.domain.senders import CHILD_SENDER, SenderSet
+from moot.domain.senders import CHILD_SENDER, WORKFLOW_SENDER, SenderSet
 from moot.domain.usage import RunUsage
 from moot.store import asks, conversations, dialect, nodes, rows
 
@@ -19,8 +19,9 @@ _IS_DROPPED = (
     "(runs.outcome = 'cancelled' AND outlives = 0 AND EXISTS"
     " (SELECT 1 FROM runs AS parents WHERE parents.id = runs.parent_id AND parents.outcome = 'cancelled'))"
 )
-# A background run that works for a conversation owes its result to that, like one that another run has spawned.
-_REPORTS = "(runs.parent_id <> '' OR (runs.kind = 'background' AND runs.root_agent <> ''))"
+# A background run that works for a conversation owes its result to that. For a step, its workflow reports.
+_IS_STEP = f"substr(conversations.sender, 1, {len(WORKFLOW_SENDER)}) = '{WORKFLOW_SENDER}'"
+_REPORTS = f"(runs.parent_id <> '' OR (runs.kind = 'background' AND runs.root_agent <> '' AND NOT {_IS_STEP}))"
 IS_OWED = (
     f"runs.status = 'ended' AND runs.kind <> 'turn' AND {_REPORTS} AND deliveries.item_id IS NULL AND NOT {_IS_DROPPED}"
 )

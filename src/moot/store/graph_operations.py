@@ -5,20 +5,20 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from moot.domain.graph import (
-    Asserted,
+    AssertedFact,
     Conflict,
     Entity,
     Fact,
     FactFilter,
     Imported,
-    Merged,
+    MergedEntity,
     NewEntity,
     NewFact,
     Statement,
-    Walk,
-    Walked,
+    Traversal,
+    TraversalResult,
 )
-from moot.domain.ontology import Health, Term, TermKind, TermStatus, Usage
+from moot.domain.ontology import GraphHealth, Term, TermKind, TermStatus, TermUsage
 from moot.domain.ports.graph import PropertyFilter
 from moot.store import graph_import, graph_terms
 from moot.store import graph_rules as rules
@@ -38,7 +38,9 @@ class GraphOperations(ABC):
 
     # ---- facts ----
 
-    async def assert_fact(self, owner: str, new: NewFact, statement: Statement, *, proposes: bool = False) -> Asserted:
+    async def assert_fact(
+        self, owner: str, new: NewFact, statement: Statement, *, proposes: bool = False
+    ) -> AssertedFact:
         return await self._write(owner, lambda rows: rules.assert_fact(rows, new, statement, proposes=proposes))
 
     async def retract(
@@ -46,13 +48,13 @@ class GraphOperations(ABC):
     ) -> list[Fact]:
         return await self._write(owner, lambda rows: rules.retract(rows, triple, reason, statement, is_wrong=is_wrong))
 
-    async def replace_fact(self, owner: str, new: NewFact, reason: str, statement: Statement) -> Asserted:
+    async def replace_fact(self, owner: str, new: NewFact, reason: str, statement: Statement) -> AssertedFact:
         return await self._write(owner, lambda rows: rules.replace_fact(rows, new, reason, statement))
 
     async def list_facts(self, owner: str, wanted: FactFilter) -> list[Fact]:
         return await self._read(owner, lambda rows: rules.list_facts(rows, wanted))
 
-    async def walk(self, owner: str, walk: Walk) -> Walked:
+    async def walk(self, owner: str, walk: Traversal) -> TraversalResult:
         return await self._read(owner, lambda rows: rules.walk(rows, walk))
 
     # ---- conflicts ----
@@ -73,10 +75,12 @@ class GraphOperations(ABC):
     ) -> list[Entity]:
         return await self._read(owner, lambda rows: rules.list_entities(rows, type_name, filters, after, limit))
 
-    async def merge(self, owner: str, canonical: str, duplicate: str, reason: str, statement: Statement) -> Merged:
+    async def merge(
+        self, owner: str, canonical: str, duplicate: str, reason: str, statement: Statement
+    ) -> MergedEntity:
         return await self._write(owner, lambda rows: rules.merge(rows, canonical, duplicate, reason, statement))
 
-    async def unmerge(self, owner: str, alias: str) -> Merged:
+    async def unmerge(self, owner: str, alias: str) -> MergedEntity:
         return await self._write(owner, lambda rows: rules.unmerge(rows, alias))
 
     async def import_entities(
@@ -111,10 +115,10 @@ class GraphOperations(ABC):
             lambda rows: graph_terms.promote(rows, kind, name, target, reason, statement, is_exclusive=is_exclusive),
         )
 
-    async def measure_type(self, owner: str, name: str) -> Usage:
+    async def measure_type(self, owner: str, name: str) -> TermUsage:
         return await self._read(owner, lambda rows: rules.measure_type(rows, name))
 
-    async def measure(self, owner: str) -> Health:
+    async def measure(self, owner: str) -> GraphHealth:
         return await self._read(owner, rules.measure)
 
     # ---- everything ----

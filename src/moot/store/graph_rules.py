@@ -9,16 +9,16 @@ from msgspec.structs import replace
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.graph import (
     MOST_FACTS,
-    Asserted,
+    AssertedFact,
     Entity,
     Fact,
     FactFilter,
-    Merged,
+    MergedEntity,
     NewFact,
     Period,
     Statement,
-    Walk,
-    Walked,
+    Traversal,
+    TraversalResult,
     excludes,
     find_conflicts,
     walk_graph,
@@ -26,10 +26,10 @@ from moot.domain.graph import (
 from moot.domain.graph import Conflict as FactConflict
 from moot.domain.near_names import find_near, suggest_name
 from moot.domain.ontology import (
-    Health,
+    GraphHealth,
     TermKind,
     TermStatus,
-    Usage,
+    TermUsage,
     check_open,
     list_exclusive,
     list_hidden,
@@ -48,17 +48,17 @@ _LONGEST_NUMBER = 18
 # ---- facts ----------------------------------------------------------------------------------------
 
 
-def assert_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: bool) -> Asserted:
+def assert_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: bool) -> AssertedFact:
     check_alike(rows, [new])
     asserted = add_fact(rows, new, statement, proposes=proposes)
     if not asserted.is_new:
         return asserted
-    found = conflicts_about(rows, asserted.fact.subject, asserted.fact.predicate)
+    found = find_conflicts_about(rows, asserted.fact.subject, asserted.fact.predicate)
     conflict = next((each for each in found if asserted.fact in each.facts), None)
     return replace(asserted, conflict=conflict)
 
 
-def add_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: bool) -> Asserted:
+def add_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: bool) -> AssertedFact:
     """Store a fact unless it is known, without a look at what it contradicts."""
     proposed = [
         *use_term(rows, TermKind.PREDICATE, new.predicate, statement, proposes=proposes),
@@ -72,11 +72,11 @@ def add_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: b
     known = rows.find_same(subject, new.predicate, target, valid)
     if known:
         _confirm(rows, rows.get_fact(known), new, statement)
-        return Asserted(fact=rows.get_fact(known), is_new=False, proposed=tuple(proposed))
+        return AssertedFact(fact=rows.get_fact(known), is_new=False, proposed=tuple(proposed))
     if rows.count_facts() >= MOST_FACTS:
         raise BadRequest(f"the graph has {MOST_FACTS} facts already", fix="Export it and clear it.")
     number = rows.add_fact(new, valid, subject, target, statement)
-    return Asserted(fact=rows.get_fact(number), is_new=True, proposed=tuple(proposed))
+    return AssertedFact(fact=rows.get_fact(number), is_new=True, proposed=tuple(proposed))
 
 
 def _confirm(rows: GraphRows, known: Fact, new: NewFact, statement: Statement) -> None:
@@ -91,7 +91,7 @@ def _confirm(rows: GraphRows, known: Fact, new: NewFact, statement: Statement) -
         rows.confirm_fact(known.number, new.confidence, known.source, known.taint)
 
 
-def conflicts_about(rows: GraphRows, subject: str, predicate: str = "") -> list[FactConflict]:
+def find_conflicts_about(rows: GraphRows, subject: str, predicate: str = "") -> list[FactConflict]:
     exclusive = list_exclusive(rows.load_terms())
     if predicate and predicate not in exclusive:
         return []
@@ -146,7 +146,7 @@ def _join_taint(facts: Sequence[Fact]) -> frozenset[str]:
     return frozenset().union(*(fact.taint for fact in facts))
 
 
-def replace_fact(rows: GraphRows, new: NewFact, reason: str, statement: Statement) -> Asserted:
+def replace_fact(rows: GraphRows, new: NewFact, reason: str, statement: Statement) -> AssertedFact:
     check_alike(rows, [new])
     asserted = add_fact(rows, new, statement, proposes=False)
     wanted = FactFilter(subject=asserted.fact.subject, predicate=new.predicate, limit=_EVERYTHING)
@@ -166,7 +166,7 @@ def list_facts(rows: GraphRows, wanted: FactFilter) -> list[Fact]:
     return rows.list_facts(wanted, frozenset() if wanted.includes_hidden else list_hidden(terms))
 
 
-def walk(rows: GraphRows, wanted: Walk) -> Walked:
+def walk(rows: GraphRows, wanted: Traversal) -> TraversalResult:
     start = rows.get_entity(require_entity(rows, wanted.start).root).id
     terms = rows.load_terms()
     for predicate in wanted.predicates:
@@ -193,7 +193,7 @@ def _find_conflict(rows: GraphRows, conflict_id: str) -> FactConflict | None:
     if not number.isdecimal() or len(number) > _LONGEST_NUMBER:
         return None
     found = rows.list_facts(FactFilter(after=int(number) - 1, includes_hidden=True, limit=1), frozenset())
-    conflicts = conflicts_about(rows, found[0].subject, found[0].predicate) if found else []
+    conflicts = find_conflicts_about(rows, found[0].subject, found[0].predicate) if found else []
     return next((each for each in conflicts if each.id == conflict_id), None)
 
 
@@ -239,7 +239,7 @@ def read_entity(rows: GraphRows, row: EntityRow) -> Entity:
     taints = [each.taint | each.merge_taint for each in group] + [taint for _, taint in properties.values()]
     return Entity(
         id=root.id,
-        type=type_of(group),
+        type=find_type_of(group),
         properties={name: value for name, (value, _) in properties.items()},
         aliases=tuple(each.id for each in group if each.number != root.number),
         taint=frozenset().union(*taints),
@@ -248,7 +248,7 @@ def read_entity(rows: GraphRows, row: EntityRow) -> Entity:
     )
 
 
-def type_of(group: Sequence[EntityRow]) -> str:
+def find_type_of(group: Sequence[EntityRow]) -> str:
     return next((each.type for each in group if each.type), "")
 
 
@@ -269,7 +269,7 @@ def use_entity(rows: GraphRows, entity_id: str, type_name: str, statement: State
         return rows.add_entity(entity_id, type_name, statement)
     if not type_name or row.type == type_name:
         return row
-    known = row.type or type_of(rows.list_group(row.root))
+    known = row.type or find_type_of(rows.list_group(row.root))
     if known and known != type_name:
         raise Conflict(
             f"{entity_id!r} is a {known}, not a {type_name}", fix="Leave the type out, or name another entity."
@@ -279,7 +279,7 @@ def use_entity(rows: GraphRows, entity_id: str, type_name: str, statement: State
     return row
 
 
-def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statement: Statement) -> Merged:
+def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statement: Statement) -> MergedEntity:
     target = rows.get_entity(require_entity(rows, canonical).root)
     row = require_entity(rows, duplicate)
     if row.root == target.number:
@@ -289,23 +289,23 @@ def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statemen
         error = Conflict(f"{duplicate!r} is merged into {into.id!r}", fix=f"Merge {into.id!r}, or undo that first.")
         raise error.with_taint(into.taint)
     group, others = rows.list_group(row.number), rows.list_group(target.number)
-    one, other = type_of(others), type_of(group)
+    one, other = find_type_of(others), find_type_of(group)
     if one and other and one != other:
         raise Conflict(f"{canonical!r} is a {one} and {duplicate!r} a {other}", fix="Merge entities of one type.")
     if len(group) + len(others) > MOST_ALIASES:
         raise BadRequest(f"{canonical!r} would have too many aliases", fix=f"At most {MOST_ALIASES} are kept.")
     moved = rows.count_about(row.number)
-    before = {each.id for name in (target.id, row.id) for each in conflicts_about(rows, name)}
+    before = {each.id for name in (target.id, row.id) for each in find_conflicts_about(rows, name)}
     for each in group:
         rows.put_entity(replace(each, root=target.number))
     merged = replace(row, root=target.number, parent=target.number, merge_reason=reason, merge_taint=statement.taint)
     rows.put_entity(merged)
-    made = tuple(each for each in conflicts_about(rows, target.id) if each.id not in before)
+    made = tuple(each for each in find_conflicts_about(rows, target.id) if each.id not in before)
     aliases = tuple(each.id for each in group)
-    return Merged(canonical=target.id, duplicate=row.id, facts=moved, aliases=aliases, conflicts=made)
+    return MergedEntity(canonical=target.id, duplicate=row.id, facts=moved, aliases=aliases, conflicts=made)
 
 
-def unmerge(rows: GraphRows, alias: str) -> Merged:
+def unmerge(rows: GraphRows, alias: str) -> MergedEntity:
     row = require_entity(rows, alias)
     if not row.parent:
         others = [each.id for each in rows.list_group(row.root) if each.number != row.number]
@@ -325,19 +325,19 @@ def unmerge(rows: GraphRows, alias: str) -> Merged:
             rows.put_entity(replace(each, root=row.number))
     rows.put_entity(replace(row, root=row.number, parent=0, merge_reason="", merge_taint=frozenset()))
     aliases = tuple(each.id for each in group if each.number in freed)
-    return Merged(canonical=into.id, duplicate=row.id, facts=rows.count_about(row.number), aliases=aliases)
+    return MergedEntity(canonical=into.id, duplicate=row.id, facts=rows.count_about(row.number), aliases=aliases)
 
 
 # ---- counts --------------------------------------------------------------------------------------
 
 
-def measure_type(rows: GraphRows, name: str) -> Usage:
+def measure_type(rows: GraphRows, name: str) -> TermUsage:
     terms = rows.load_terms()
     term = require_term(terms, TermKind.TYPE, name)
     entities, properties, predicates = rows.measure_type(name)
     # The names of properties and predicates may come from untrusted text.
     named = (terms[TermKind.PREDICATE, each].taint for each in predicates)
-    return Usage(
+    return TermUsage(
         entities=entities,
         facts=sum(predicates.values()),
         properties=properties,
@@ -346,12 +346,12 @@ def measure_type(rows: GraphRows, name: str) -> Usage:
     )
 
 
-def measure(rows: GraphRows) -> Health:
+def measure(rows: GraphRows) -> GraphHealth:
     counts: dict[TermKind, dict[str, int]] = {kind: dict.fromkeys(TermStatus, 0) for kind in TermKind}
     for term in rows.load_terms().values():
         counts[term.kind][term.status.value] += 1
     entities, merged, facts, retracted = rows.measure()
-    return Health(
+    return GraphHealth(
         types=counts[TermKind.TYPE],
         predicates=counts[TermKind.PREDICATE],
         entities=entities,

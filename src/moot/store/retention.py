@@ -22,9 +22,7 @@ _DONE = (
     " AND NOT EXISTS (SELECT 1 FROM runs AS later WHERE later.conversation = runs.conversation"
     " AND later.kind <> 'turn' AND later.number > runs.number)"
     " AND NOT EXISTS (SELECT 1 FROM runs AS parent WHERE parent.id = runs.parent_id AND parent.status <> 'ended')"
-    # Later steps of a workflow need the results of earlier ones.
-    " AND NOT EXISTS (SELECT 1 FROM workflow_attempts JOIN workflows ON workflows.id = workflow"
-    " WHERE run_id = runs.id AND workflows.ended_at = 0)"
+    f" AND NOT {workflow_rows.IS_NEEDED}"
 )
 _TOO_OLD = f"({_FAILED} AND runs.ended_at < ?1) OR (NOT {_FAILED} AND runs.ended_at < ?2)"
 

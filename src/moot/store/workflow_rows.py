@@ -10,7 +10,7 @@ from moot.domain.errors import Conflict, NotFound
 from moot.domain.owner import taken_over_error
 from moot.domain.senders import SenderSet
 from moot.domain.workflow import LISTED_SOURCE, StepAttempt, WorkflowReport, WorkflowRun, WorkflowStatus
-from moot.store import found_runs, rows
+from moot.store import conversations, found_runs, rows
 
 _COLUMNS = (
     "id, name, source, owner, origin_agent, origin_sender, start_key, cwd, search_path, taint, created_at,"
@@ -19,6 +19,11 @@ _COLUMNS = (
 _SELECT = f"SELECT {_COLUMNS} FROM workflows"
 _SELECT_LISTED = _SELECT.replace(" source,", f" substr(source, 1, {LISTED_SOURCE}),")
 _DAY = 86_400.0
+# For a row of `runs`: whether later steps of a workflow that has not ended need its result.
+IS_NEEDED = (
+    "EXISTS (SELECT 1 FROM workflow_attempts JOIN workflows ON workflows.id = workflow"
+    " WHERE run_id = runs.id AND workflows.ended_at = 0)"
+)
 
 
 def create(db: apsw.Connection, run: WorkflowRun, reports: Sequence[WorkflowReport], node: int) -> WorkflowRun:
@@ -26,6 +31,9 @@ def create(db: apsw.Connection, run: WorkflowRun, reports: Sequence[WorkflowRepo
         found = db.execute(f"{_SELECT} WHERE start_key = ? AND start_key <> ''", (run.start_key,)).fetchone()
         if found is not None:
             return _run(found)
+    if run.origin is not None and rows.conversation_id(db, run.origin) is None:
+        # Questions of its steps are asked there.
+        conversations.claim(db, run.origin, run.created_at, node)
     db.execute(
         f"INSERT INTO workflows ({_COLUMNS}, node) VALUES ({', '.join('?' * 16)})",
         (

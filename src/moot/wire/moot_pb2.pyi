@@ -1568,7 +1568,7 @@ class DocumentRemark(_message.Message):
     def __init__(self, document: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class DocumentsIndexed(_message.Message):
-    __slots__ = ("source", "added", "changed", "removed", "unchanged", "refused", "notes")
+    __slots__ = ("source", "added", "changed", "removed", "unchanged", "refused", "notes", "embedded_anew")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     ADDED_FIELD_NUMBER: _ClassVar[int]
     CHANGED_FIELD_NUMBER: _ClassVar[int]
@@ -1576,6 +1576,7 @@ class DocumentsIndexed(_message.Message):
     UNCHANGED_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDED_ANEW_FIELD_NUMBER: _ClassVar[int]
     source: SourceInfo
     added: int
     changed: int
@@ -1583,10 +1584,11 @@ class DocumentsIndexed(_message.Message):
     unchanged: int
     refused: _containers.RepeatedCompositeFieldContainer[DocumentRemark]
     notes: _containers.RepeatedCompositeFieldContainer[DocumentRemark]
-    def __init__(self, source: _Optional[_Union[SourceInfo, _Mapping]] = ..., added: _Optional[int] = ..., changed: _Optional[int] = ..., removed: _Optional[int] = ..., unchanged: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[DocumentRemark, _Mapping]]] = ..., notes: _Optional[_Iterable[_Union[DocumentRemark, _Mapping]]] = ...) -> None: ...
+    embedded_anew: int
+    def __init__(self, source: _Optional[_Union[SourceInfo, _Mapping]] = ..., added: _Optional[int] = ..., changed: _Optional[int] = ..., removed: _Optional[int] = ..., unchanged: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[DocumentRemark, _Mapping]]] = ..., notes: _Optional[_Iterable[_Union[DocumentRemark, _Mapping]]] = ..., embedded_anew: _Optional[int] = ...) -> None: ...
 
 class SourceInfo(_message.Message):
-    __slots__ = ("number", "kind", "place", "documents", "passages", "refused", "complete", "added_at")
+    __slots__ = ("number", "kind", "place", "documents", "passages", "refused", "complete", "added_at", "embeddings")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
@@ -1595,6 +1597,7 @@ class SourceInfo(_message.Message):
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     ADDED_AT_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDINGS_FIELD_NUMBER: _ClassVar[int]
     number: int
     kind: str
     place: str
@@ -1603,13 +1606,16 @@ class SourceInfo(_message.Message):
     refused: int
     complete: bool
     added_at: float
-    def __init__(self, number: _Optional[int] = ..., kind: _Optional[str] = ..., place: _Optional[str] = ..., documents: _Optional[int] = ..., passages: _Optional[int] = ..., refused: _Optional[int] = ..., complete: _Optional[bool] = ..., added_at: _Optional[float] = ...) -> None: ...
+    embeddings: str
+    def __init__(self, number: _Optional[int] = ..., kind: _Optional[str] = ..., place: _Optional[str] = ..., documents: _Optional[int] = ..., passages: _Optional[int] = ..., refused: _Optional[int] = ..., complete: _Optional[bool] = ..., added_at: _Optional[float] = ..., embeddings: _Optional[str] = ...) -> None: ...
 
 class SourceList(_message.Message):
-    __slots__ = ("sources",)
+    __slots__ = ("sources", "embeddings")
     SOURCES_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDINGS_FIELD_NUMBER: _ClassVar[int]
     sources: _containers.RepeatedCompositeFieldContainer[SourceInfo]
-    def __init__(self, sources: _Optional[_Iterable[_Union[SourceInfo, _Mapping]]] = ...) -> None: ...
+    embeddings: str
+    def __init__(self, sources: _Optional[_Iterable[_Union[SourceInfo, _Mapping]]] = ..., embeddings: _Optional[str] = ...) -> None: ...
 
 class PassageInfo(_message.Message):
     __slots__ = ("citation", "title", "heading", "text", "score", "source", "number", "supported")

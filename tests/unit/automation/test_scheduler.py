@@ -11,7 +11,7 @@ from moot.automation.scheduler import Scheduler, SchedulerDependencies
 from moot.automation.workflow_start import WorkflowStart, make_launch
 from moot.daemon.clock import ManualClock
 from moot.domain.conversation import ConversationKey
-from moot.domain.cron_job import ConversationMode, CronJob, MissedRule, SkipReason
+from moot.domain.cron_job import CronJob, JobIsolation, MissedRule, SkipReason
 from moot.domain.errors import Unavailable
 from moot.domain.ports.storage import Storage
 from moot.domain.run import Outcome, Run, RunEnd
@@ -113,7 +113,7 @@ class World:
             await self.storage.store.unqueue(run.id, RunEnd(outcome=Outcome.COMPLETED), now=self.clock.now())
 
     async def firings(self) -> list[tuple[float, str, SkipReason | None]]:
-        found = await self.storage.cron.list_firings(limit=100)
+        found = await self.storage.cron.list_firings(SenderSet(is_everyone=True), limit=100)
         return [(each.firing.due_at - START, each.firing.run_id, each.firing.skipped) for each in reversed(found)]
 
 
@@ -143,7 +143,7 @@ async def test_a_job_fires_at_its_time_and_again_after_its_interval() -> None:
 
 async def test_a_firing_is_skipped_while_a_run_has_not_ended() -> None:
     async with world() as here:
-        await here.add(conversation_mode=ConversationMode.MAIN)
+        await here.add(conversation_mode=JobIsolation.MAIN)
         await here.advance(180)
         assert await here.firings() == [
             (60, "arun-1", None),

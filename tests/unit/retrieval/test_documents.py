@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from moot.daemon.clock import ManualClock
+from moot.daemon.clock import ManualClock, SystemClock
 from moot.daemon.principal import Principal
 from moot.daemon.requests.documents import DocumentRequests, _list_remarks
 from moot.domain.config import Config, WebConfig
@@ -21,7 +21,7 @@ from moot.engine.supervisor import Supervisor
 from moot.retrieval import documents as documents_
 from moot.retrieval.answers import Answers
 from moot.retrieval.archives import ArchiveReader
-from moot.retrieval.documents import Documents, DocumentsDependencies, Found
+from moot.retrieval.documents import Documents, DocumentsDependencies
 from moot.retrieval.embedders import NoEmbedder
 from moot.retrieval.files import SourceFiles
 from moot.retrieval.indexer import Indexer, IndexerDependencies
@@ -29,7 +29,7 @@ from moot.retrieval.pages import Page, PageFetcher
 from moot.retrieval.rag_tools import RagForget
 from moot.retrieval.reading.messages import Split, SplitTask
 from moot.retrieval.reading.process import DocumentReader, ReaderPlaces
-from moot.retrieval.search import FoundPassage, PassageSearch
+from moot.retrieval.search import Found, FoundPassage, PassageSearch
 from moot.store.memory.storage import open_memory_storage
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.web.request import HttpAnswer
@@ -71,6 +71,7 @@ async def opened(config: RagConfig) -> AsyncIterator[Documents]:
             search=PassageSearch(storage.documents, NoEmbedder),
             files=files,
             pages=Pages(),  # type: ignore[arg-type]
+            choose_embedder=NoEmbedder,
             config=lambda: config,
             start=supervisor.start,
             redact=str,
@@ -130,7 +131,7 @@ async def test_readers_take_turns_and_there_are_no_more_processes_than_places() 
             await super()._end()
 
     async def work(name: str) -> None:
-        async with Reader(seconds=30.0, places=places) as reader:
+        async with Reader(seconds=30.0, clock=SystemClock(), places=places) as reader:
             for _ in range(2):
                 await reader.split(SPLIT)
                 order.append(name)
@@ -144,7 +145,7 @@ async def test_readers_take_turns_and_there_are_no_more_processes_than_places() 
             async def _exchange(self, task: bytes, error: type[BaseException] = broken) -> Split:
                 raise error
 
-        async with Broken(seconds=30.0, places=places) as reader:
+        async with Broken(seconds=30.0, clock=SystemClock(), places=places) as reader:
             with pytest.raises((asyncio.CancelledError, BadRequest)):
                 await reader.split(SPLIT)
     await work("c")
@@ -244,9 +245,7 @@ async def test_a_title_or_heading_cannot_begin_another_passage() -> None:
 
     class One:
         async def search(self, *_: object, **__: object) -> Found:
-            return Found(
-                passages=tuple(FoundPassage(passage=each, score=1, cosine=0, has_words=True) for each in passages)
-            )
+            return Found(passages=tuple(FoundPassage(passage=each, score=1, is_relevant=True) for each in passages))
 
     await Answers(One(), complete).answer(ME, "What?\n\n[5] No")  # type: ignore[arg-type]
     numbered = [line[:3] for line in shown[0].split("\n") if line.startswith("[")]

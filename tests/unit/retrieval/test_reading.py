@@ -6,6 +6,7 @@ from io import BytesIO
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.errors import BadRequest
 from moot.domain.rag_config import RagConfig
 from moot.retrieval.embedders import NoEmbedder, WordEmbedder
@@ -22,7 +23,7 @@ def make_parser(reader: DocumentReader) -> Parser:
 
 
 async def parse(name: str, data: bytes | str, seconds: float = 30.0) -> Parsed:
-    async with DocumentReader(seconds=seconds) as reader:
+    async with DocumentReader(seconds=seconds, clock=SystemClock()) as reader:
         return await make_parser(reader).parse_file(name, data.encode() if isinstance(data, str) else data)
 
 
@@ -155,7 +156,7 @@ HOSTILE = {
 
 
 async def test_every_damaged_or_hostile_file_is_one_clear_error_and_the_next_is_read() -> None:
-    async with DocumentReader(seconds=60.0) as reader:
+    async with DocumentReader(seconds=60.0, clock=SystemClock()) as reader:
         parser = make_parser(reader)
         for what, (name, data, told) in HOSTILE.items():
             with pytest.raises(BadRequest, match=told) as error:
@@ -165,7 +166,7 @@ async def test_every_damaged_or_hostile_file_is_one_clear_error_and_the_next_is_
 
 
 async def test_a_pdf_that_lies_about_its_length_is_read_as_far_as_it_goes_or_refused() -> None:
-    async with DocumentReader(seconds=60.0) as reader:
+    async with DocumentReader(seconds=60.0, clock=SystemClock()) as reader:
         parser = make_parser(reader)
         for length in (0, 5, 10**12):
             told = ""
@@ -176,7 +177,7 @@ async def test_a_pdf_that_lies_about_its_length_is_read_as_far_as_it_goes_or_ref
 
 
 async def test_a_reader_that_takes_too_long_is_ended_and_the_next_file_is_read() -> None:
-    async with DocumentReader(seconds=60.0) as reader:
+    async with DocumentReader(seconds=60.0, clock=SystemClock()) as reader:
         assert (await make_parser(reader).parse_file("a.txt", b"fine words")).passages
         reader._seconds = 0.0
         with pytest.raises(BadRequest, match="takes too long, or is damaged"):
@@ -193,7 +194,7 @@ async def test_a_title_is_one_short_line_and_is_not_read_in_full() -> None:
         return text
 
     section = Section(text="The pool opens at seven.")
-    async with DocumentReader(seconds=30.0) as reader:
+    async with DocumentReader(seconds=30.0, clock=SystemClock()) as reader:
         parser = Parser(reader, LIMITS, NoEmbedder(), redact)
         named = await parser.parse_text("a\n\n[2] b.txt", "text", "", (section,))
         titled = await parser.parse_text("a.pdf", "pdf", "Long\ntitle " * 100_000, (section,))
@@ -213,7 +214,7 @@ def test_the_title_of_markdown_is_its_first_heading(text: str, title: str) -> No
 async def test_a_document_has_a_limited_number_of_passages_and_pages() -> None:
     wide = RagConfig(max_characters=4_000_000, max_passages=200_000, embeddings="none")
     pages = '<w:p><w:r><w:t>a</w:t><w:br w:type="page"/></w:r></w:p>' * 5_001
-    async with DocumentReader(seconds=60.0) as reader:
+    async with DocumentReader(seconds=60.0, clock=SystemClock()) as reader:
         parser = Parser(reader, wide, NoEmbedder(), lambda text: text)
         many = "".join(f"# {number}\n" for number in range(20_001))
         with pytest.raises(BadRequest, match="20001 passages; at most 20000"):

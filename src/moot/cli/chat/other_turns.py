@@ -217,7 +217,7 @@ class OtherTurns:
             # A manual archive; automatic ones are shown with their run.
             self._compacted = True
             self._news.set()
-        elif event.kind in _QUEUE:
+        elif event.kind in _QUEUE and (event.agent, event.sender) == (self._chat.agent, self._chat.sender):
             self._queue_changed = True
             self._news.set()
             if event.kind == pb.STARTED:

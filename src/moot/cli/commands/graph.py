@@ -56,7 +56,7 @@ def show(node: str, depth: int, predicate: str, at: str, ascii_only: bool, sende
     (entity,) = page.entities
     page.conflicts.extend(_read(pb.ReadGraphMsg(view="conflicts", sender=sender)).conflicts)
     data = graph_lines.entity_data(entity) | {
-        "facts": [graph_lines.fact_data(fact) for fact in page.facts],
+        "facts": [graph_lines.dump_fact(fact) for fact in page.facts],
         "truncated": page.truncated,
     }
     plain = ascii_only or not _can_draw()
@@ -108,7 +108,7 @@ def facts(node: str, target: str, predicate: str, at: str, everything: bool, sen
         headers = ["SUBJECT", "PREDICATE", "OBJECT", "CONFIDENCE", "SINCE", "UNTIL"]
         return terminal.render_table(headers, rows) or "No facts."
 
-    output.emit([graph_lines.fact_data(fact) for fact in found], render=render)
+    output.emit([graph_lines.dump_fact(fact) for fact in found], render=render)
 
 
 def _render_since(fact: pb.GraphFact) -> str:
@@ -145,7 +145,7 @@ def conflicts(sender: str) -> None:
     """List facts that contradict each other."""
     found = _read(pb.ReadGraphMsg(view="conflicts", sender=sender)).conflicts
     output.emit(
-        [graph_lines.conflict_data(each) for each in found],
+        [graph_lines.dump_conflict(each) for each in found],
         render=lambda _: "\n".join(map(_render_conflict, found)) or "No conflicts.",
     )
 
@@ -347,7 +347,7 @@ def _change(request: pb.ChangeGraphMsg, render: Callable[[pb.GraphChanged], str]
     data: dict[str, Any] = {"count": done.count}
     data |= {name: getattr(done, name) for name in ("entity", "alias") if getattr(done, name)}
     if done.conflicts:
-        data["conflicts"] = [graph_lines.conflict_data(each) for each in done.conflicts]
+        data["conflicts"] = [graph_lines.dump_conflict(each) for each in done.conflicts]
     output.emit(data, render=lambda _: render(done))
 
 

@@ -19,7 +19,7 @@ from moot.cli.stdin import read_stdin
 from moot.client.connection import Connection
 from moot.domain.errors import BadRequest, MootError, TooLarge
 from moot.domain.graph import NewEntity, NewFact, Refusal
-from moot.domain.graph_import import Parsed, parse_csv, parse_json, parse_jsonl
+from moot.domain.graph_import import ParsedGraph, parse_csv, parse_json, parse_jsonl
 from moot.domain.ontology import Term, TermKind, format_time
 from moot.wire import moot_pb2 as pb
 
@@ -90,7 +90,7 @@ def import_graph(file: str, type_name: str, trust: bool, sender: str) -> None:
     output.emit(data, render=lambda _: _render_total(total, parsed.total))
 
 
-def _parse(file: str, type_name: str) -> Parsed:
+def _parse(file: str, type_name: str) -> ParsedGraph:
     text = read_stdin() if file == "-" else _read_file(Path(file))
     suffix = Path(file).suffix.lower()
     if suffix in (".csv", ".tsv"):
@@ -116,14 +116,14 @@ def _read_file(path: Path) -> str:
         raise BadRequest(f"{path} is not UTF-8 text", fix="Convert it to UTF-8 first.") from error
 
 
-def _split(parsed: Parsed) -> Iterator[tuple[Sequence[_Piece], str]]:
+def _split(parsed: ParsedGraph) -> Iterator[tuple[Sequence[_Piece], str]]:
     """Return the parts to send: the entities of each, and its document. The first declares types and predicates."""
-    declared = [_term_data(term) for term in parsed.declared]
+    declared = [_dump_term(term) for term in parsed.declared]
     part: list[_Piece] = []
     items: list[dict[str, Any]] = []
     size = facts = 0
     for piece in _cut(parsed.entities):
-        item = _entity_data(piece.entity)
+        item = _dump_entity(piece.entity)
         length, count = len(json.dumps(item)), len(piece.entity.facts)
         is_full = len(part) == _PART_ROWS or size + length > _PART_CHARACTERS or facts + count > _PART_FACTS
         if part and is_full:
@@ -152,17 +152,17 @@ def _build_document(items: Sequence[dict[str, Any]], declared: Sequence[dict[str
     return json.dumps({"entities": items, **terms}, ensure_ascii=False)
 
 
-def _term_data(term: Term) -> dict[str, Any]:
+def _dump_term(term: Term) -> dict[str, Any]:
     return {"kind": term.kind, "name": term.name, "exclusive": term.is_exclusive, "status": term.status}
 
 
-def _entity_data(entity: NewEntity) -> dict[str, Any]:
-    relations = [_fact_data(fact) for fact in entity.facts]
+def _dump_entity(entity: NewEntity) -> dict[str, Any]:
+    relations = [_dump_fact(fact) for fact in entity.facts]
     data = {"id": entity.id, "type": entity.type, "properties": entity.properties, "relations": relations}
     return data | ({"aliases": entity.aliases} if entity.aliases else {})
 
 
-def _fact_data(fact: NewFact) -> dict[str, Any]:
+def _dump_fact(fact: NewFact) -> dict[str, Any]:
     data: dict[str, Any] = {
         "predicate": fact.predicate,
         "object": fact.object,

@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 from moot import __version__
 from moot.cli import output
 from moot.cli.connect import send_request
-from moot.cli.doctor import checks, mcp_checks, toolchain_checks, trace_checks
+from moot.cli.doctor import checks, document_checks, mcp_checks, toolchain_checks, trace_checks
 from moot.cli.doctor.checks import ERROR, NOTE, OK, WARNING, Finding, run_check
 from moot.cli.exits import Exit
 from moot.cli.follow import tool_notices
@@ -82,6 +82,7 @@ def run_checks(traces: list[pb.TraceHealth]) -> list[Finding]:
     findings += run_check("agents", lambda: checks.agents(home))
     findings += run_check("skills", lambda: checks.skills(home))
     findings += run_check("search", checks.search)
+    findings += run_check("documents", lambda: document_checks.check_documents(home))
     findings += run_check("toolchain", lambda: toolchain_checks.check_toolchain(home))
     findings += run_check("daemon", lambda: _check_daemon_and_store(home, traces))
     return findings

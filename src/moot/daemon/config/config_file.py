@@ -30,7 +30,7 @@ from moot.daemon.config.mcp_keys import MCP_KEYS, MCP_TABLES, build_mcp_config
 from moot.daemon.config.model_keys import build_model_config, check_model
 from moot.daemon.config.telemetry_keys import SECTIONS as TELEMETRY_SECTIONS
 from moot.daemon.config.toml_lines import KeyPath, find_key_lines, find_line
-from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS
+from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS, find_embedding_problem
 from moot.daemon.config.tool_keys import SECTIONS as HANDS_SECTIONS
 from moot.domain.agent import FileProblem
 from moot.domain.automation_config import BackgroundConfig, CronConfig, WorkflowConfig
@@ -232,12 +232,13 @@ class ConfigReader:
         defaults = default_config()
         beside = (*SECTIONS, *HANDS_SECTIONS, *AGENT_SECTIONS, *TELEMETRY_SECTIONS, "mcp")
         top = self._read_table((), document, TOP_KEYS, beside=beside)
-        models = dict(defaults.models)
-        models |= self._read_models(self._read_section(document, "models"), defaults.models)
+        models = {**defaults.models, **self._read_models(self._read_section(document, "models"), defaults.models)}
         default_model = top.pop("default_model", defaults.default_model)
         if default_model not in models:
             names = ", ".join(sorted(models))
             self._error(("default_model",), f"there is no [models.{default_model}]; there are {names}")
+        if problem := find_embedding_problem((tools := self._read_tools(document)).rag, models):
+            self._error(("rag", "embeddings"), problem)
         observed = {name: self._read_plain(document, name, keys) for name, keys in TELEMETRY_SECTIONS.items()}
         team = {name: self._read_plain(document, name, keys) for name, keys in AGENT_SECTIONS.items()}
         return Config(
@@ -252,7 +253,7 @@ class ConfigReader:
             peers=PeersConfig(**self._read_plain(document, "peers", PEERS_KEYS)),
             broker=read_broker_config(self._read_plain(document, "broker", BROKER_KEYS), folder=self._path.parent),
             chat=ChatConfig(**self._read_plain(document, "chat", CHAT_KEYS)),
-            tools=self._read_tools(document),
+            tools=tools,
             agent=read_agent_config(team["agent"], folder=self._path.parent),
             background=BackgroundConfig(**rename_fields(team["background"])),
             cron=CronConfig(**rename_fields(team["cron"])),

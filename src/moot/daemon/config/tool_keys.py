@@ -1,5 +1,7 @@
 """Reads the tables of config.toml about tools and the sandbox."""
 
+from collections.abc import Mapping
+
 from moot.daemon.config.keys import (
     Key,
     Numbers,
@@ -10,10 +12,30 @@ from moot.daemon.config.keys import (
     check_ports,
     check_reference,
 )
-from moot.domain.config import MODES, POLICIES, SEARCH_PROVIDERS
+from moot.domain.config import MODES, POLICIES, SEARCH_PROVIDERS, ModelConfig
 from moot.domain.mode import Mode
-from moot.domain.rag_config import LOCAL_EMBEDDINGS, NO_EMBEDDINGS
+from moot.domain.rag_config import LOCAL_EMBEDDINGS, NO_EMBEDDINGS, PROVIDER_EMBEDDINGS, RagConfig, split_embeddings
 from moot.tools.web.addresses import find_invalid_entry
+
+
+def _check_embeddings(value: str) -> str:
+    if value in (LOCAL_EMBEDDINGS, NO_EMBEDDINGS) or value.startswith(PROVIDER_EMBEDDINGS):
+        return ""
+    return f"must be `{LOCAL_EMBEDDINGS}`, `{NO_EMBEDDINGS}` or `{PROVIDER_EMBEDDINGS}NAME/MODEL`"
+
+
+def find_embedding_problem(config: RagConfig, models: Mapping[str, ModelConfig]) -> str:
+    """Say why the provider that `embeddings` names makes no vectors; "" if it may."""
+    if not config.has_provider:
+        return ""
+    chosen = split_embeddings(config.embeddings, models)
+    able = ", ".join(sorted(name for name, model in models.items() if model.provider == "openai")) or "none"
+    if chosen is None:
+        return f"`embeddings` must be {PROVIDER_EMBEDDINGS}NAME/MODEL with the NAME of a model; there are {able}"
+    if models[chosen[0]].provider != "openai":
+        return f"`embeddings` names [models.{chosen[0]}], which makes no vectors; those with provider openai are {able}"
+    return ""
+
 
 INTERCEPTOR_KEYS = (
     Key("enabled", bool, "Ask before a tool does something potentially harmful.", "true"),
@@ -150,9 +172,10 @@ RAG_KEYS = (
     Key(
         "embeddings",
         str,
-        "What vectors are made with: `local` (the words of a text), or `none`.",
+        "What vectors are made with: `local` (the words of a text), `none`, or `provider:NAME/MODEL`: the model MODEL"
+        " at the address and with the key of [models.NAME].",
         "local",
-        check_one_of(LOCAL_EMBEDDINGS, NO_EMBEDDINGS),
+        _check_embeddings,
     ),
     Key("max_files", int, "Files of one folder that is indexed.", "10000", check_between(1, 1_000_000)),
     Key("max_file_bytes", int, "The largest file that is indexed.", "20971520", check_at_least(1024)),

@@ -16,6 +16,7 @@ from moot.domain.cron_job import CronJob, FiringRecord
 from moot.domain.errors import BadRequest, NotFound, TooLarge
 from moot.domain.near_names import suggest_name
 from moot.domain.run_view import Condition
+from moot.domain.senders import SenderSet
 from moot.domain.text import clean
 from moot.engine.request_factory import RequestFactory
 from moot.multiagent.teammates.teammates import Teammates
@@ -107,11 +108,11 @@ class CronRequests:
         job_id = ""
         if request.job:
             job_id = (await self._find(request.job, request.agent, request.sender, principal)).id
-        found = await self._jobs.list_firings(
-            job_id=job_id, agent=request.agent, sender=request.sender, limit=_MOST_FIRINGS
-        )
-        visible = [record for record in found if principal.owns(record.job.owner.sender)][:limit]
-        infos = [self._firing_info(record) for record in visible]
+        senders = principal.owned
+        if request.sender:
+            senders = SenderSet(names=(request.sender,) if principal.owns(request.sender) else ())
+        found = await self._jobs.list_firings(senders, job_id=job_id, agent=request.agent, limit=limit)
+        infos = [self._firing_info(record) for record in found]
         reply.send(pb.ServerMessage(firings=pb.FiringList(firings=infos)))
 
     async def _list_jobs(self, agent: str, sender: str, principal: Principal) -> list[CronJob]:
@@ -155,7 +156,7 @@ class CronRequests:
         if run is not None:
             info.started_at, info.ended_at = run.started_at, run.ended_at
             if run.end is not None:
-                info.result, info.error = run.end.content[:_LISTED_TEXT], run.end.error
+                info.result, info.error = run.end.answer[:_LISTED_TEXT], run.end.error
                 info.tokens, info.cost = run.end.usage.total, run.end.cost
         return info
 

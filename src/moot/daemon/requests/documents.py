@@ -45,13 +45,14 @@ class DocumentRequests:
         cwd = self._requests.directory(request.cwd) if request.cwd else ""
         stored, report = await self._documents.index(owner, request.place, cwd=cwd, progress=tell)
         answer = pb.DocumentsIndexed(
-            source=_source_info(stored),
+            source=self._build_source_info(stored),
             added=report.added,
             changed=report.changed,
             removed=report.removed,
             unchanged=report.unchanged,
             refused=_list_remarks(report.refused),
             notes=_list_remarks(report.notes),
+            embedded_anew=report.embedded_anew,
         )
         reply.send(pb.ServerMessage(documents_indexed=answer))
 
@@ -83,13 +84,29 @@ class DocumentRequests:
         request = message.list_sources
         owner = self._find_owner(request.agent, request.sender, principal)
         found = await self._documents.list_sources(owner)
-        reply.send(pb.ServerMessage(sources=pb.SourceList(sources=map(_source_info, found))))
+        infos = map(self._build_source_info, found)
+        listed = pb.SourceList(sources=infos, embeddings=self._documents.describe_embeddings())
+        reply.send(pb.ServerMessage(sources=listed))
 
     async def forget_source(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.forget_source
         owner = self._find_owner(request.agent, request.sender, principal)
         forgotten = await self._documents.forget(owner, request.source)
-        reply.send(pb.ServerMessage(sources=pb.SourceList(sources=[_source_info(forgotten)])))
+        reply.send(pb.ServerMessage(sources=pb.SourceList(sources=[self._build_source_info(forgotten)])))
+
+    def _build_source_info(self, report: SourceReport) -> pb.SourceInfo:
+        source = report.source
+        return pb.SourceInfo(
+            number=source.number,
+            kind=source.kind.value,
+            place=source.place,
+            documents=report.documents,
+            passages=report.passages,
+            refused=report.refused,
+            complete=source.is_complete,
+            added_at=source.added_at,
+            embeddings=self._documents.describe_embeddings(),
+        )
 
     def _find_owner(self, agent: str, sender: str, principal: Principal) -> ConversationKey:
         """Return the owner; without an agent, the one that is asked about documents."""
@@ -98,20 +115,6 @@ class DocumentRequests:
             raise Unavailable("documents are turned off", fix="Set enabled = true in [rag].")
         chosen = agent or (LIBRARIAN if config.has_teammates else ROOT)
         return ConversationKey(self._requests.resolve_agent(chosen).name, principal.sender(sender))
-
-
-def _source_info(report: SourceReport) -> pb.SourceInfo:
-    source = report.source
-    return pb.SourceInfo(
-        number=source.number,
-        kind=source.kind.value,
-        place=source.place,
-        documents=report.documents,
-        passages=report.passages,
-        refused=report.refused,
-        complete=source.is_complete,
-        added_at=source.added_at,
-    )
 
 
 def _passage_info(

@@ -15,10 +15,10 @@ from moot.domain.graph import (
     Entity,
     Fact,
     FactFilter,
-    Merged,
+    MergedEntity,
     Period,
     Statement,
-    Walk,
+    Traversal,
     check_reason,
     normalize_id,
 )
@@ -93,7 +93,7 @@ class GraphRequests:
 
     async def _walk(self, request: pb.ReadGraphMsg, owner: str) -> pb.GraphPage:
         entity = await self._graph.get_entity(owner, normalize_id(request.node, "node"))
-        walk = Walk(
+        walk = Traversal(
             start=entity.id,
             depth=min(request.depth or DEFAULT_DEPTH, MOST_DEPTH),
             predicates=frozenset([request.predicate] if request.predicate else []),
@@ -279,7 +279,7 @@ def _conflict_info(conflict: Conflict) -> pb.GraphConflict:
     )
 
 
-def _merged_info(merged: Merged) -> pb.GraphChanged:
+def _merged_info(merged: MergedEntity) -> pb.GraphChanged:
     return pb.GraphChanged(
         count=merged.facts,
         entity=merged.canonical,

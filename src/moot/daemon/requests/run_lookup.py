@@ -24,8 +24,8 @@ from moot.domain.ports.mail import MailStore
 from moot.domain.ports.store import Store
 from moot.domain.run import Run, RunKind, RunStatus
 from moot.engine.asks import Asks
+from moot.engine.run_results import load_result, load_results
 from moot.engine.runs import Runs
-from moot.engine.sent_messages import with_messages
 from moot.multiagent.teammates.teammates import Teammates
 from moot.wire import moot_pb2 as pb
 
@@ -137,9 +137,7 @@ class RunLookup(Struct, frozen=True, kw_only=True):
 
     async def find_stored(self, run_id: str) -> pb.RunInfo | None:
         run = await self.store.get_run(run_id)
-        return (
-            build_ended_info(await with_messages(self.store, run)) if run is not None and run.end is not None else None
-        )
+        return build_ended_info(await load_result(self.store, run)) if run is not None and run.end is not None else None
 
     async def _find_by_prefix(
         self, start: str, picture: Mapping[str, pb.RunInfo], principal: Principal
@@ -147,7 +145,8 @@ class RunLookup(Struct, frozen=True, kw_only=True):
         """Return the run with this id prefix; live runs take precedence over ended ones."""
         if not start:
             return None
-        ended = await self.list_ended(principal, MOST_ENDED)
+        known = await self.store.list_ended_runs(principal.owned, limit=MOST_ENDED)
+        ended = {run.id: build_ended_info(run) for run in known}
         turns = [await self.find_stored(run_id) for run_id in await self.store.list_run_ids(start, limit=_MOST_ALIKE)]
         ended |= {info.run_id: info for info in turns if info is not None}
         for infos in (picture, ended):
@@ -156,12 +155,13 @@ class RunLookup(Struct, frozen=True, kw_only=True):
                 named = ", ".join(each.run_id for each in found[:5])
                 raise BadRequest(f"{start!r} is ambiguous: {named}", fix="Give more characters of the id.")
             if found:
-                return found[0]
+                return found[0] if infos is picture else await self.find_stored(found[0].run_id)
         return None
 
     async def list_ended(self, principal: Principal, limit: int) -> dict[str, pb.RunInfo]:
         """Return the infos of the runs of all kinds that ended last, by id."""
-        return {run.id: build_ended_info(run) for run in await self.store.list_ended_runs(principal.owned, limit=limit)}
+        found = await self.store.list_ended_runs(principal.owned, limit=limit)
+        return {run.id: build_ended_info(run) for run in await load_results(self.store, found)}
 
     async def add_origins(self, infos: dict[str, pb.RunInfo]) -> None:
         """Add the ancestors of the given runs, so that every run has its parent."""

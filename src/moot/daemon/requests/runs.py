@@ -26,9 +26,9 @@ from moot.domain.run import Outcome, RunKind
 from moot.domain.scope import only
 from moot.engine.bus import Bus
 from moot.engine.request_factory import RequestFactory
+from moot.engine.run_results import load_result
 from moot.engine.run_stream import RunStream, repeat_run
 from moot.engine.runs import Runs
-from moot.engine.sent_messages import with_messages
 from moot.engine.supervisor import Supervisor
 from moot.engine.tool_registry import ToolRegistry
 from moot.multiagent.teammates.run_factory import SpawnRequest
@@ -277,7 +277,7 @@ class RunRequests:
         run = await self._d.store.get_run(info.run_id)
         if run is None or run.end is None:
             raise Conflict(f"run {info.run_id} is not available at the moment", fix="Try again in a moment.")
-        return repeat_run(await with_messages(self._d.store, run))
+        return repeat_run(await load_result(self._d.store, run))
 
 
 def _is_withdrawn(info: pb.RunInfo) -> bool:

@@ -5,6 +5,7 @@ from typing import Protocol
 from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import CronJob, Firing, FiringRecord
 from moot.domain.run import Run
+from moot.domain.senders import SenderSet
 from moot.domain.workflow import WorkflowLaunch
 
 
@@ -52,7 +53,7 @@ class CronStore(Protocol):
         ...
 
     async def list_firings(
-        self, *, job_id: str = "", agent: str = "", sender: str = "", limit: int
+        self, senders: SenderSet, *, job_id: str = "", agent: str = "", limit: int
     ) -> list[FiringRecord]:
-        """Return the newest firings, newest first: of a job, or of all jobs of an agent or a sender."""
+        """Return the newest firings of the senders' jobs, newest first: of one job, or of all jobs of an agent."""
         ...

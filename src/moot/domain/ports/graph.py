@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from moot.domain.graph import (
-    Asserted,
+    AssertedFact,
     Conflict,
     Entity,
     Fact,
     FactFilter,
     Imported,
-    Merged,
+    MergedEntity,
     NewEntity,
     NewFact,
     Statement,
-    Walk,
-    Walked,
+    Traversal,
+    TraversalResult,
 )
-from moot.domain.ontology import Health, Term, TermKind, TermStatus, Usage
+from moot.domain.ontology import GraphHealth, Term, TermKind, TermStatus, TermUsage
 
 # A property, one of PROPERTY_TESTS, and the value to compare with.
 PropertyFilter = tuple[str, str, str]
@@ -28,7 +28,9 @@ class Graph(Protocol):
 
     # ---- facts ----
 
-    async def assert_fact(self, owner: str, new: NewFact, statement: Statement, *, proposes: bool = False) -> Asserted:
+    async def assert_fact(
+        self, owner: str, new: NewFact, statement: Statement, *, proposes: bool = False
+    ) -> AssertedFact:
         """Store a fact, unless it is known. What contradicts it is found in the same transaction.
 
         An unknown predicate is an error with the nearest name, unless the caller `proposes` it.
@@ -41,7 +43,7 @@ class Graph(Protocol):
         """End the facts with this subject, predicate and object, or say that they were never true."""
         ...
 
-    async def replace_fact(self, owner: str, new: NewFact, reason: str, statement: Statement) -> Asserted:
+    async def replace_fact(self, owner: str, new: NewFact, reason: str, statement: Statement) -> AssertedFact:
         """Store a fact and end the others of the same subject and predicate."""
         ...
 
@@ -49,7 +51,7 @@ class Graph(Protocol):
         """Return facts in the order they were recorded."""
         ...
 
-    async def walk(self, owner: str, walk: Walk) -> Walked: ...
+    async def walk(self, owner: str, walk: Traversal) -> TraversalResult: ...
 
     # ---- conflicts ----
 
@@ -70,8 +72,10 @@ class Graph(Protocol):
         """Return entities in the order they were made, those that were merged into others left out."""
         ...
 
-    async def merge(self, owner: str, canonical: str, duplicate: str, reason: str, statement: Statement) -> Merged: ...
-    async def unmerge(self, owner: str, alias: str) -> Merged:
+    async def merge(
+        self, owner: str, canonical: str, duplicate: str, reason: str, statement: Statement
+    ) -> MergedEntity: ...
+    async def unmerge(self, owner: str, alias: str) -> MergedEntity:
         """Undo the merge of an entity into another."""
         ...
 
@@ -106,8 +110,8 @@ class Graph(Protocol):
         """Change the status of a type or predicate, and whether it allows one object at a time."""
         ...
 
-    async def measure_type(self, owner: str, name: str) -> Usage: ...
-    async def measure(self, owner: str) -> Health: ...
+    async def measure_type(self, owner: str, name: str) -> TermUsage: ...
+    async def measure(self, owner: str) -> GraphHealth: ...
 
     # ---- everything ----
 

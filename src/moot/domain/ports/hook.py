@@ -6,7 +6,6 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from moot.domain.auto_approve import AutoApproveLevel
-from moot.domain.conversation import ConversationKey
 from moot.domain.mode import ConversationMode
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 
@@ -30,11 +29,11 @@ Proceed = Callable[[GateCall], Awaitable[ToolResult]]
 
 
 class FindsMode(Protocol):
-    """Knows the mode of conversations. Implemented in engine/modes.py."""
+    """Knows the mode of runs. Implemented in engine/modes.py."""
 
-    async def find(self, key: ConversationKey) -> ConversationMode: ...
-    async def find_auto_approve(self, key: ConversationKey, speaker: str) -> AutoApproveLevel:
-        """Return the level of the dial for calls of a speaker in a run that belongs to the conversation."""
+    async def find_of_run(self, context: RunContext) -> ConversationMode: ...
+    async def find_level_of_run(self, context: RunContext) -> AutoApproveLevel:
+        """Return the level of the dial for calls of the run."""
         ...
 
 

@@ -50,8 +50,17 @@ class DocumentIndex(Protocol):
         """Return the numbers of passages with any of the terms, best first."""
         ...
 
-    async def list_vectors(self, owner: ConversationKey, *, after: int, unless: int = -1) -> PassageVectors:
-        """Return the vectors of passages beyond a number; none, and no count, if the version is still `unless`."""
+    async def list_passages(self, owner: ConversationKey, source: int, document: str) -> list[IndexedPassage]:
+        """Return the passages of a document in their order."""
+        ...
+
+    async def list_vectors(
+        self, owner: ConversationKey, *, embedder: str, after: int, unless: int = -1
+    ) -> PassageVectors:
+        """Return the vectors that `embedder` has made of passages beyond a number.
+
+        There are none, and no count, if the version is still `unless`.
+        """
         ...
 
     async def get_passages(self, owner: ConversationKey, numbers: Sequence[int]) -> list[IndexedPassage]:

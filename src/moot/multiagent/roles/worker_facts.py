@@ -18,6 +18,7 @@ from moot.domain.run_view import TeammateStatus, status_of
 from moot.domain.task_notification import summarize
 from moot.domain.text import defuse
 from moot.engine.history import Histories, History
+from moot.engine.run_results import Entries, load_results
 from moot.multiagent.roles.role_prompts import FULL_PERCENT
 
 # How many workers are listed, the newest first.
@@ -26,7 +27,7 @@ _TASK_CHARS = 200
 _LIVE = (TeammateStatus.SPAWNED, TeammateStatus.RUNNING)
 
 
-class WorkerStore(Protocol):
+class WorkerStore(Entries, Protocol):
     async def list_workers(self, key: ConversationKey, *, root: ConversationKey, limit: int) -> list[Run]: ...
     async def get_run(self, run_id: str) -> Run | None: ...
 
@@ -62,7 +63,8 @@ class WorkerFacts:
         """Return the facts about the workers that runs of this conversation have started."""
         facts: list[WorkerFact] = []
         taint: frozenset[str] = frozenset()
-        for run in await self._store.list_workers(request.key, root=request.asks_in, limit=_MOST_LISTED):
+        workers = await self._store.list_workers(request.key, root=request.asks_in, limit=_MOST_LISTED)
+        for run in await load_results(self._store, workers):
             history = await self._histories.load(run.key)
             first = None if run.id == run.worker_id else await self._store.get_run(run.worker_id)
             # The delivery by the message of this turn may not be on disk yet.
@@ -97,7 +99,7 @@ def _render_fact(fact: WorkerFact) -> str:
         lines.append(f"  its first task: {_line(fact.first_task)}")
     lines.append(f"  its latest task: {_line(run.instruction)}")
     if run.end is not None and not fact.is_owed:
-        lines.append(f"  its latest report: {_line(summarize(run.end.content or run.end.error, 'none'))}")
+        lines.append(f"  its latest report: {_line(summarize(run.end.answer or run.end.error, 'none'))}")
     return "\n".join(lines)
 
 

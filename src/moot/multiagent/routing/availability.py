@@ -68,6 +68,9 @@ WEB_SEARCH_OFF = (
     "web_search is not set up (`provider` in [web] of config.toml), so librarian reads given addresses and "
     "stored knowledge only."
 )
+SCHEDULES_OFF = (
+    "Schedules are off (`enabled` in [cron] of config.toml), so automator can start work now, but not at a later time."
+)
 
 
 @lru_cache(maxsize=16)

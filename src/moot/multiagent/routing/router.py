@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from moot.domain.agent import ROLES, Agent, AgentSource
 from moot.multiagent.routing.agent_match import Match, find_mentions, match, prepare
-from moot.multiagent.routing.availability import WEB_SEARCH_OFF, Capability, find_missing
+from moot.multiagent.routing.availability import SCHEDULES_OFF, WEB_SEARCH_OFF, Capability, find_missing, has_tool
 from moot.multiagent.routing.classifier import (
     DIRECT,
     PAYMENT,
@@ -178,14 +178,13 @@ def _decide(
     agent = agents.get(best.agent)
     matched = _explain_match(best, matches, called)
     selected = f"{best.name} ({share:.0%}), before {second.name} ({second.weight / whole:.0%})"
-    note = f" {WEB_SEARCH_OFF}" if best.agent == "librarian" and "web_search" not in tools else ""
     return Route(
         agent=best.agent,
         confidence=round(share, 3),
         certain=share >= _CERTAIN,
         missing=best.missing.needs if best.missing else "",
         enable=best.missing.enable if best.missing else "",
-        summary=f"{matched}; {selected}.{note}",
+        summary=f"{matched}; {selected}.{_note_limits(best.agent, tools)}",
         steps=(
             classified,
             f"MATCH: {matched}",
@@ -202,6 +201,13 @@ def _decide(
             for option in options[:_SHOWN]
         ),
     )
+
+
+def _note_limits(agent: str, tools: Collection[str]) -> str:
+    """Return what the chosen role cannot do because some of its tools are switched off; empty if it can do all."""
+    if agent == "librarian" and "web_search" not in tools:
+        return f" {WEB_SEARCH_OFF}"
+    return f" {SCHEDULES_OFF}" if agent == "automator" and not has_tool(("cron_*",), tools) else ""
 
 
 def _explain_match(best: _Option, matches: dict[str, Match], called: frozenset[str]) -> str:

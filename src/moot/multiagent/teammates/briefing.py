@@ -23,6 +23,7 @@ from moot.multiagent.roles.role_briefs import RoleBriefs
 from moot.multiagent.routing.router import Candidate, Route
 from moot.multiagent.team import Team
 from moot.multiagent.teammates.live_runs import LiveRuns
+from moot.multiagent.teammates.parent import find_parent_key
 from moot.multiagent.teammates.snapshot import Snapshots, open_mark
 from moot.multiagent.traces.recorder import Traces
 
@@ -129,10 +130,11 @@ class Briefs:
 
     async def _snapshot(self, run: Run) -> str:
         """Return the parent's conversation up to the spawn, as text for reference."""
-        assert run.parent_key is not None
+        parent_key = await find_parent_key(run, self._live, self._store)
+        assert parent_key is not None, "only a spawned run is briefed with a snapshot"
         # The chain lists the agents from the root down to the parent; the last but one spawned the parent.
         asker = run.spawn.chain[-2] if len(run.spawn.chain) > 1 else ""
-        return await self._snapshots.of(run.parent_key, run.spawn.parent_seq, asker=asker)
+        return await self._snapshots.of(parent_key, run.spawn.parent_seq, asker=asker)
 
 
 def _nothing() -> str:

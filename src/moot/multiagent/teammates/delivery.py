@@ -13,7 +13,7 @@ from moot.domain.ids import make_id
 from moot.domain.run import Run, RunRequest
 from moot.domain.run_view import RunView
 from moot.domain.task_notification import TASK_AUTHOR
-from moot.engine.sent_messages import with_messages
+from moot.engine.run_results import load_result
 from moot.failpoint import reach
 from moot.multiagent.teammates.dependencies import TeammateDependencies
 from moot.multiagent.teammates.report import notify, render_reports
@@ -103,7 +103,7 @@ class Deliveries:
 
     async def _request(self, key: ConversationKey, batch: Sequence[Run]) -> RunRequest:
         is_coordinator = self._is_coordinator(key.agent)
-        shown = [RunView(await with_messages(self._store, run)) for run in batch]
+        shown = [RunView(await load_result(self._store, run)) for run in batch]
         text = await self._texts.join(shown, notify if is_coordinator else render_reports)
         agents = {TASK_AUTHOR} if is_coordinator else {run.agent for run in batch}
         # The report goes on with the turn, where that worked and with its programs.

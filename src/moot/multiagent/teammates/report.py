@@ -25,7 +25,7 @@ def view(seen: RunView, *, timed_out: bool = False, streak: int = 0) -> dict[str
     if run.end is not None:
         data["outcome"] = str(run.end.outcome)
         # The gate stores a result that is too long as an output and says how to read the rest.
-        data["result"] = run.end.content
+        data["result"] = run.end.answer
         data["error"] = run.end.error
         data["hint"] = hint(run, streak=streak)
     else:
@@ -60,7 +60,7 @@ def hint(run: Run, *, streak: int = 0) -> str:
 def again(earlier: Run) -> str:
     """Return a notice that the same task was already completed in this turn, with the earlier result."""
     assert earlier.end is not None
-    text = earlier.end.content
+    text = earlier.end.answer
     more = f" … ({len(text) - _SHOWN_RESULT} characters more)" if len(text) > _SHOWN_RESULT else ""
     return (
         f"{earlier.agent} has completed the same task in this turn before, as {earlier.id}. It is being done a second "

@@ -19,6 +19,7 @@ from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunStatus
 from moot.domain.run_view import Block, Condition, RunView, TeammateStatus
 from moot.domain.trace import TraceKind
 from moot.engine.deadline import Deadline
+from moot.engine.run_results import load_result
 from moot.failpoint import reach
 from moot.multiagent.blocked import current_block
 from moot.multiagent.teammates.concurrency import Concurrency
@@ -136,7 +137,7 @@ class Teammates:
         run = self._live.find_ended(run_id) or await self._d.store.get_run(run_id)
         if run is None or run.kind is RunKind.TURN:
             raise NotFound(f"there is no run {run_id!r}", fix="`moot ps -a` lists them.")
-        return RunView(run)
+        return RunView(await load_result(self._d.store, run))
 
     def find_live(self, run_id: str) -> RunView | None:
         """Return the run; None if it has ended or does not exist."""
@@ -179,7 +180,7 @@ class Teammates:
         """Return the run that completed the same task earlier in the same turn, if any."""
         tally = await self._delegations.of(run.root_id, user=run.parent_id)
         done = tally.list_completed(run.agent, run.instruction, parent=run.parent_id, step=run.spawn.parent_step)
-        return next(iter(done), None)
+        return await load_result(self._d.store, done[0]) if done else None
 
     def streak(self, run: Run) -> int:
         """Return the current number of consecutive failures of teammates in the turn of this run."""

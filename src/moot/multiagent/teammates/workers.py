@@ -17,6 +17,7 @@ from moot.domain.run import Run, RunKind
 from moot.domain.run_view import RunView
 from moot.engine.history import Histories
 from moot.multiagent.teammates.live_runs import LiveRuns
+from moot.multiagent.teammates.parent import find_parent_key
 from moot.multiagent.teammates.run_factory import build_continued_run
 from moot.multiagent.teammates.teammates import Teammates
 
@@ -46,7 +47,7 @@ class Workers:
         run = await self._store.get_run(worker_id)
         if run is None or run.kind is not RunKind.TEAMMATE or run.worker_id != run.id:
             return None
-        return run if run.parent_key == context.key else None
+        return run if await find_parent_key(run, self._live, self._store) == context.key else None
 
     async def find_newest_id(self, run_id: str) -> str:
         """Return the id of the newest run of a worker; any other id as it is."""

@@ -7,7 +7,7 @@ import resource
 import sys
 
 from moot.domain.errors import MootError, TooLarge, Unavailable
-from moot.domain.rag import NewPassage
+from moot.domain.rag import NewPassage, join_text
 from moot.retrieval.reading.csv_blocks import describe_ragged_rows
 from moot.retrieval.reading.formats import choose_blocks
 from moot.retrieval.reading.messages import (
@@ -76,7 +76,7 @@ def _split(task: SplitTask) -> Split:
 
 
 def _analyse(piece: Piece, task: SplitTask) -> NewPassage:
-    text = "\n".join(part for part in (task.title, piece.heading, piece.content) if part)
+    text = join_text(task.title, piece.heading, piece.content)
     vector = b""
     if task.embeds:
         from moot.retrieval.reading.word_embedding import make_vector  # noqa: PLC0415

@@ -8,6 +8,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from moot.domain.errors import BadRequest, MootError, Unavailable
+from moot.domain.ports.clock import Clock
 from moot.domain.rag import NewPassage
 from moot.retrieval.reading.messages import (
     LENGTH,
@@ -59,8 +60,9 @@ class DocumentReader:
     It ends after each task while another reader waits for a place, so that they take turns.
     """
 
-    def __init__(self, *, seconds: float, places: ReaderPlaces | None = None) -> None:
+    def __init__(self, *, seconds: float, clock: Clock, places: ReaderPlaces | None = None) -> None:
         self._seconds = seconds
+        self._clock = clock
         self._places = places or ReaderPlaces(1)
         self._has_place = False
         self._child: asyncio.subprocess.Process | None = None
@@ -90,7 +92,7 @@ class DocumentReader:
             await self._places.take()
             self._has_place = True
         try:
-            async with asyncio.timeout(self._seconds):
+            async with self._clock.timeout(self._seconds):
                 answer = await self._exchange(encode(task))
         except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
             await self._end()

@@ -1,11 +1,14 @@
 """Scheduled jobs and their firings in memory. Built by storage.py."""
 
+from itertools import islice
+
 from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import MOST_FIRINGS, MOST_JOBS, CronJob, Firing, FiringRecord, SkipReason
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.run import Run
+from moot.domain.senders import SenderSet
 from moot.domain.workflow import LISTED_SOURCE, WorkflowLaunch
 from moot.store.memory import found_runs, nodes, runs, workflows
 from moot.store.memory.database import Database, check_text
@@ -58,9 +61,13 @@ class MemoryCron:
         return await self._transactions.read(lambda db: _list_last_firings(db, agent, sender))
 
     async def list_firings(
-        self, *, job_id: str = "", agent: str = "", sender: str = "", limit: int
+        self, senders: SenderSet, *, job_id: str = "", agent: str = "", limit: int
     ) -> list[FiringRecord]:
-        return await self._transactions.read(lambda db: _list_firings(db, job_id, agent, sender)[:limit])
+        def read(db: Database) -> list[FiringRecord]:
+            found = (each for each in _list_firings(db, job_id, agent) if senders.includes(each.job.owner.sender))
+            return list(islice(found, limit))
+
+        return await self._transactions.read(read)
 
 
 def _save(db: Database, job: CronJob) -> tuple[CronJob, bool]:
@@ -147,7 +154,7 @@ def _prune(db: Database, job_id: str) -> None:
             db.cron_firings.remove((job_id, firing.due_at))
 
 
-def _list_firings(db: Database, job_id: str, agent: str, sender: str) -> list[FiringRecord]:
+def _list_firings(db: Database, job_id: str, agent: str, sender: str = "") -> list[FiringRecord]:
     found = db.cron_firings.find("job", job_id) if job_id else list(db.cron_firings)
     records: list[FiringRecord] = []
     for firing in sorted(found, key=lambda firing: (firing.fired_at, firing.due_at), reverse=True):

@@ -60,8 +60,13 @@ class MemoryDocuments:
     async def find_words(self, owner: ConversationKey, terms: Sequence[str], *, limit: int) -> list[int]:
         return await self._transactions.read(lambda db: _find_words(db, owner, terms, limit))
 
-    async def list_vectors(self, owner: ConversationKey, *, after: int, unless: int = -1) -> PassageVectors:
-        return await self._transactions.read(lambda db: _list_vectors(db, owner, after, unless))
+    async def list_passages(self, owner: ConversationKey, source: int, document: str) -> list[IndexedPassage]:
+        return await self._transactions.read(lambda db: _list_passages(db, owner, source, document))
+
+    async def list_vectors(
+        self, owner: ConversationKey, *, embedder: str, after: int, unless: int = -1
+    ) -> PassageVectors:
+        return await self._transactions.read(lambda db: _list_vectors(db, owner, embedder, after, unless))
 
     async def get_passages(self, owner: ConversationKey, numbers: Sequence[int]) -> list[IndexedPassage]:
         return await self._transactions.read(lambda db: _get_passages(db, owner, numbers))
@@ -188,11 +193,22 @@ def _find_words(db: Database, owner: ConversationKey, terms: Sequence[str], limi
     return [number for number, _ in sorted(scored, key=lambda item: (-item[1], item[0]))[:limit]]
 
 
-def _list_vectors(db: Database, owner: ConversationKey, after: int, unless: int) -> PassageVectors:
+def _list_passages(db: Database, owner: ConversationKey, source: int, document: str) -> list[IndexedPassage]:
+    if _find_source(db, owner, source) is None:
+        return []
+    rows = db.document_passages.find("document", (source, document))
+    return [_read_passage(db, row) for row in sorted(rows, key=lambda row: row.number)]
+
+
+def _list_vectors(db: Database, owner: ConversationKey, embedder: str, after: int, unless: int) -> PassageVectors:
     version = db.document_versions.get(owner) or 0
     if version == unless:
         return PassageVectors(version=version, count=0)
-    rows = [row for row in db.document_passages.find("owner", owner) if row.passage.vector]
+    rows = [
+        row
+        for row in db.document_passages.find("owner", owner)
+        if row.passage.vector and db.documents[row.source, row.document].document.embedder == embedder
+    ]
     new = sorted((row for row in rows if row.number > after), key=lambda row: row.number)
     return PassageVectors(
         version=version,

@@ -9,7 +9,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.owner import OwnedRun
 from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunKind, RunRequest
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
-from moot.domain.senders import SenderSet
+from moot.domain.senders import WORKFLOW_SENDER, SenderSet
 from moot.store.memory import nodes
 from moot.store.memory.database import Database, RunRow
 
@@ -93,8 +93,14 @@ def delivery_of(db: Database, row: RunRow) -> Delivery:
 
 
 def _reports(row: RunRow) -> bool:
-    """Return whether the result belongs to another run, or to the conversation that a background run works for."""
-    return bool(row.parent_id) or (row.spawn.kind is RunKind.BACKGROUND and row.request.root is not None)
+    """Return whether the result belongs to another run, or to the conversation that a background run works for.
+
+    That of a step belongs to its workflow.
+    """
+    if row.parent_id:
+        return True
+    is_step = row.request.key.sender.startswith(WORKFLOW_SENDER)
+    return row.spawn.kind is RunKind.BACKGROUND and row.request.root is not None and not is_step
 
 
 def _is_dropped(db: Database, row: RunRow) -> bool:

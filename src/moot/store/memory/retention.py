@@ -37,7 +37,8 @@ def count_deletion(db: Database, key: ConversationKey) -> DeletionCounts:
 
 def _list_teammate_conversations(db: Database, key: ConversationKey) -> list[ConversationKey]:
     """Return the conversations of ended runs that were spawned for this one."""
-    found = [row for row in db.runs.find("root_conversation", key) if row.is_ended and not _has_live_run(db, row)]
+    ended = [row for row in db.runs.find("root_conversation", key) if row.is_ended and not _has_live_run(db, row)]
+    found = [row for row in ended if not workflows.is_needed(db, row.id)]
     return list({db.conversations[row.conversation].key: None for row in found})
 
 

@@ -10,7 +10,7 @@ from moot.domain.errors import Conflict, NotFound
 from moot.domain.owner import taken_over_error
 from moot.domain.senders import SenderSet
 from moot.domain.workflow import LISTED_SOURCE, StepAttempt, WorkflowReport, WorkflowRun, WorkflowStatus
-from moot.store.memory import found_runs
+from moot.store.memory import found_runs, nodes
 from moot.store.memory.database import Database
 from moot.store.memory.transactions import Transactions
 from moot.store.memory.workflow_rows import AttemptRow, WorkflowReportRow, WorkflowRow
@@ -55,6 +55,9 @@ def create(db: Database, run: WorkflowRun, reports: Sequence[WorkflowReport]) ->
     if run.start_key:
         for row in db.workflows.find("start", run.start_key):
             return row.run
+    if run.origin is not None and db.conversation(run.origin) is None:
+        # Questions of its steps are asked there.
+        nodes.claim(db, run.origin, run.created_at)
     db.workflows.put(run.id, WorkflowRow(run=run, node=db.node))
     for report in reports:
         db.workflow_reports.put(report.id, WorkflowReportRow(workflow=run.id, report=report))

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from moot.domain.errors import MootError
-from moot.domain.graph import Asserted, NewFact, check_reason, check_source
+from moot.domain.graph import AssertedFact, NewFact, check_reason, check_source
 from moot.domain.ontology import STATUS_PREDICATE
 from moot.domain.ports.tool import ToolResult
 from moot.tools.graph.graph_tool import (
@@ -15,7 +15,7 @@ from moot.tools.graph.graph_tool import (
     GraphCall,
     ToolPlan,
     answer,
-    conflict_data,
+    dump_conflict,
     get_id,
     get_text,
     make_spec,
@@ -32,10 +32,10 @@ class Action(Struct, frozen=True):
     required: dict[str, str]
     optional: dict[str, dict[str, Any]]
     line: Callable[[Arguments], str]
-    run: Callable[[GraphCall, Arguments], Awaitable[Asserted]]
+    run: Callable[[GraphCall, Arguments], Awaitable[AssertedFact]]
 
 
-async def _link_entities(call: GraphCall, arguments: Arguments) -> Asserted:
+async def _link_entities(call: GraphCall, arguments: Arguments) -> AssertedFact:
     subject, target = get_id(arguments, "source"), get_id(arguments, "target")
     # Both must be there: a link to a misspelt name would make an entity of it.
     for entity_id in (subject, target):
@@ -45,7 +45,7 @@ async def _link_entities(call: GraphCall, arguments: Arguments) -> Asserted:
     return await call.graph.assert_fact(call.owner, new, call.statement)
 
 
-async def _set_entity_status(call: GraphCall, arguments: Arguments) -> Asserted:
+async def _set_entity_status(call: GraphCall, arguments: Arguments) -> AssertedFact:
     entity = await call.graph.get_entity(call.owner, get_id(arguments, "entity_id"))
     reason = check_reason(get_text(arguments, "reason") or "the status has changed")
     new = NewFact(subject=entity.id, predicate=STATUS_PREDICATE, object=get_id(arguments, "status"), source="action")
@@ -86,7 +86,7 @@ async def _run_action(action: Action, call: GraphCall, arguments: Arguments) -> 
     effects = [f"{fact.subject} {fact.predicate} {fact.object}"] if asserted.is_new else []
     data: dict[str, Any] = {"logID": f"fact-{fact.number}", "status": "completed", "effects": effects, "error": ""}
     if asserted.conflict is not None:
-        data["conflict"] = conflict_data(asserted.conflict)
+        data["conflict"] = dump_conflict(asserted.conflict)
     return answer(data, fact.taint)
 
 

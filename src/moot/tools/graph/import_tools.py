@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from moot.domain.graph import Statement
 from moot.domain.graph_import import (
     MOST_ROWS,
-    Parsed,
+    ParsedGraph,
     check_rows,
     check_size,
     parse_csv,
@@ -34,7 +34,7 @@ async def _import_csv(call: GraphCall, arguments: Arguments) -> ToolResult:
     return await _add(call, parsed, call.statement)
 
 
-async def _add(call: GraphCall, parsed: Parsed, statement: Statement) -> ToolResult:
+async def _add(call: GraphCall, parsed: ParsedGraph, statement: Statement) -> ToolResult:
     """Import everything that can be imported in one transaction."""
     check_rows(parsed)
     done = await call.graph.import_entities(call.owner, parsed.entities, parsed.declared, statement)

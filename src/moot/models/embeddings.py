@@ -1,0 +1,124 @@
+"""Adapter for OpenAI-compatible /embeddings endpoints, with the masks and retries of requests to models."""
+
+import logging
+from collections.abc import Sequence
+from math import isfinite
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from moot.domain.config import ModelConfig
+from moot.domain.errors import ModelError
+from moot.domain.ports.embedding import EmbeddingModel, Embeddings
+from moot.domain.ports.masks import Masks
+from moot.domain.usage import Usage
+from moot.models.keys import Key
+from moot.models.openai import build_auth_headers
+from moot.models.prices import price
+from moot.models.retry import RetryPolicy
+from moot.models.transport import Endpoint, Http
+
+# Texts of one request: small servers take no more.
+_BATCH = 32
+_MOST_NUMBERS = 8_192
+
+logger = logging.getLogger(__name__)
+
+
+class _Item(Struct):
+    embedding: list[float]
+    index: int | None = None
+
+
+class _Usage(Struct):
+    prompt_tokens: int = 0
+    total_tokens: int = 0
+
+
+class _Answer(Struct):
+    data: list[_Item]
+    usage: _Usage | None = None
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+class OpenAIEmbeddings:
+    """The model `model` at the address of a configured model, with its key, proxy and retries."""
+
+    def __init__(self, config: ModelConfig, model: str, *, http: Http, key: Key, patience: RetryPolicy) -> None:
+        # The prices of a table are those of the model it names.
+        is_its_own = config.model == model
+        prices = (config.price_prompt, config.price_completion) if is_its_own else (0.0, 0.0)
+        self._config = replace(config, model=model, price_prompt=prices[0], price_completion=prices[1])
+        self._endpoint = Endpoint(self._config, "/embeddings", http=http, key=key)
+        self._patience = patience
+        self.model = model
+        self.address = self._endpoint.url.authority
+
+    async def embed(self, texts: Sequence[str]) -> Embeddings:
+        vectors: list[list[float]] = []
+        usage = Usage()
+        for start in range(0, len(texts), _BATCH):
+            made = await self._request(texts[start : start + _BATCH])
+            vectors += made.vectors
+            usage += made.usage
+        if len({len(vector) for vector in vectors}) > 1:
+            raise self._invalid_error("vectors of different lengths")
+        return Embeddings(vectors=vectors, usage=usage)
+
+    def cost(self, usage: Usage) -> float:
+        return price(self._config, usage).dollars
+
+    async def _request(self, texts: Sequence[str]) -> Embeddings:
+        body = msgspec.json.encode({"model": self.model, "input": list(texts)})
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return self._read(await self._endpoint.fetch(body, build_auth_headers), len(texts))
+            except ModelError as error:
+                delay = self._patience.wait(attempt, error)
+                logger.info("retry %d of vectors in %.1f seconds: %s", attempt, delay, error.message)
+            await self._patience.sleep(delay)
+
+    def _read(self, body: bytes, count: int) -> Embeddings:
+        try:
+            answer = _decode(body)
+        except (ValueError, RecursionError):
+            raise self._invalid_error("something that is not a list of vectors") from None
+        places = [place if item.index is None else item.index for place, item in enumerate(answer.data)]
+        if sorted(places) != list(range(count)):
+            raise self._invalid_error(f"{len(answer.data)} vectors for {count} texts")
+        by_place = dict(zip(places, (item.embedding for item in answer.data), strict=True))
+        vectors = [by_place[place] for place in range(count)]
+        if not all(0 < len(vector) <= _MOST_NUMBERS and all(map(isfinite, vector)) for vector in vectors):
+            raise self._invalid_error("vectors that are empty, too long or not of numbers")
+        used = answer.usage or _Usage()
+        return Embeddings(vectors=vectors, usage=Usage(prompt=max(0, used.prompt_tokens or used.total_tokens)))
+
+    def _invalid_error(self, what: str) -> ModelError:
+        name = self._config.name
+        return ModelError(
+            f"Model '{self.model}' of [models.{name}] sent {what}.",
+            fix=f"Check `embeddings` in [rag], and `base_url` in [models.{name}]; it should make vectors.",
+        )
+
+
+class MaskedEmbeddings:
+    """An embedding model that is sent no secrets, and no personal data if so configured."""
+
+    def __init__(self, inner: EmbeddingModel, masks: Masks) -> None:
+        self._inner = inner
+        self._masks = masks
+        self.model = inner.model
+        self.address = inner.address
+        self.cost = inner.cost
+
+    async def embed(self, texts: Sequence[str]) -> Embeddings:
+        if not self._masks.edition:
+            return await self._inner.embed(texts)
+        return await self._inner.embed(
+            [self._masks.mask_personal(self._masks.mask_secrets(each), {}) for each in texts]
+        )

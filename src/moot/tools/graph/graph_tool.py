@@ -1,4 +1,4 @@
-"""What the tools on the knowledge graph have in common: whose graph it is, arguments, and the JSON of facts."""
+"""Shared by the tools on the knowledge graph: the owner of the graph, arguments, and the JSON of facts."""
 
 from collections.abc import Iterable
 from functools import partial

@@ -6,6 +6,6 @@ from moot.domain.ports.tool import Tool
 from moot.tools.graph import actions, change_tools, import_tools, read_tools
 
 
-def tools(*, graph: Graph, clock: Clock) -> list[Tool]:
+def build_tools(*, graph: Graph, clock: Clock) -> list[Tool]:
     plans = (*read_tools.PLANS, *change_tools.PLANS, *import_tools.PLANS, *actions.PLANS)
     return [plan.build(graph, clock) for plan in plans]

@@ -7,9 +7,9 @@ from moot.tools.knowledge import entry_tools, learning_tools
 from moot.tools.knowledge.inquiry_tools import DismissInquiry, PendingInquiries
 
 
-def tools(*, knowledge: KnowledgeStore, learnings: Learnings, clock: Clock) -> list[Tool]:
+def build_tools(*, knowledge: KnowledgeStore, learnings: Learnings, clock: Clock) -> list[Tool]:
     return [plan.build(knowledge, learnings, clock) for plan in (*entry_tools.PLANS, *learning_tools.PLANS)]
 
 
-def inquiry_tools(*, inquiries: Inquiries, clock: Clock) -> list[Tool]:
+def build_inquiry_tools(*, inquiries: Inquiries, clock: Clock) -> list[Tool]:
     return [PendingInquiries(inquiries), DismissInquiry(inquiries, clock)]

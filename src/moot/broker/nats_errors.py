@@ -1,4 +1,4 @@
-"""Says what is wrong with a NATS server or the connection to it, in words a person can act on. Used by nats.py."""
+"""Explains errors of a NATS server or of the connection to it, with what a person can do. Used by nats.py."""
 
 import re
 import socket

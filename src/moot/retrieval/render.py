@@ -1,4 +1,4 @@
-"""What agents and people are told of sources, passages and answers, as JSON values. Pure."""
+"""Renders sources, passages and answers as JSON values for agents and people. Pure."""
 
 from typing import Any
 

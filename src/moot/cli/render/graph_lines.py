@@ -213,3 +213,14 @@ def dump_conflict(conflict: pb.GraphConflict) -> dict[str, Any]:
         "predicate": conflict.predicate,
         "facts": [dump_fact(fact) for fact in conflict.facts],
     }
+
+
+def render_conflict(conflict: pb.GraphConflict) -> str:
+    """Return the facts that contradict each other, one a line."""
+    title = f"{conflict.conflict_id}: {sanitize.line(conflict.subject)} {sanitize.line(conflict.predicate)}"
+    rows = [
+        f"  {sanitize.line(fact.object)}  ({fact.confidence:.0%}, {sanitize.line(fact.source)}"
+        f"{', from ' + sanitize.line(fact.taint) if fact.taint else ''})"
+        for fact in conflict.facts
+    ]
+    return "\n".join([terminal.paint(title, bold=True), *rows])

@@ -889,6 +889,22 @@ class Documents:
 
 
 @dataclass
+class Inquiring:
+    """Something about the person is not known; the agent asks it in one turn, and never again."""
+
+    world: World
+    name = "inquiry"
+
+    async def apply(self) -> None:
+        world = self.world
+        world.inquiry = f"Which {world.word('inquiry')} do you use?"
+        names = "id, agent, sender, topic, question, context, priority, status, taint, created_at, fingerprint, subject"
+        row = (world.inquiry, world.agent, world.sender, "use", world.inquiry, "", "high", "pending", "", 1.0)
+        statement = f"INSERT INTO inquiries ({names}) VALUES ({', '.join('?' * 12)})"
+        world.running.daemon.home.change(statement, [(*row, world.inquiry, "use")])
+
+
+@dataclass
 class WorkMode:
     """The conversation is in mode work: edits that can be undone need no approval."""
 
@@ -967,6 +983,7 @@ SETTINGS: tuple[type[Any], ...] = (
     Remembering,
     Knowing,
     Documents,
+    Inquiring,
     WorkMode,
     PlanMode,
     AutoApproveEdits,

@@ -33,6 +33,10 @@ retries = 1
 multiAgent = true
 [agentMemory]
 enabled = true
+# Inquiries are asked; the conversations of the pairs are too short to be analysed for more.
+[librarian]
+enabled = true
+observationThreshold = 1000
 """
 )
 
@@ -232,6 +236,8 @@ class World:
     remembered: str = ""
     # What is stored as knowledge of the person.
     known: str = ""
+    # A question about the person that an agent is to ask once.
+    inquiry: str = ""
     # What a document says that was indexed for the person.
     indexed: str = ""
     _numbers: int = 0
@@ -387,9 +393,15 @@ class World:
         for line in self.refused:
             assert line not in lines, f"{line!r} was written without a yes"
 
+    async def _find_inquiry(self) -> pb.InquiryInfo:
+        wanted = pb.ReadKnowledgeMsg(view="inquiries", sender=self.sender)
+        (inquiry,) = (await self.talk.ask(read_knowledge=wanted)).knowledge_page.inquiries
+        assert (inquiry.question, inquiry.status) == (self.inquiry, "pending"), "an inquiry was lost or changed"
+        return inquiry
+
     async def probe(self) -> dict[str, Any]:
         """An ordinary turn after all that: it completes, and its request says what it must. Returns the request."""
-        word = self.word("probe")
+        word, was_asked = self.word("probe"), bool(self.inquiry) and (await self._find_inquiry()).asked_at > 0
         if self.is_assistant:
             sent = {"name": "send_user_message", "arguments": {"message": f"sent {word}", "status": "normal"}}
             self.program({"match": f"{word}$", "text": f"reply {word}", "calls": [sent]}, {"text": f"reply end {word}"})
@@ -410,6 +422,9 @@ class World:
             assert "project" in info.taint, "taint was lost"
         if self.remembered:
             assert text.count(self.remembered) == 1, "what is remembered is told once"
+        if self.inquiry:
+            assert (self.inquiry in text) != was_asked, "an inquiry is asked once"
+            assert (await self._find_inquiry()).asked_at > 0
         # Words that were archived, on purpose or because the window was full, are in a summary.
         if not await self.talk.archives(self.agent, self.sender):
             for words, guest in self.guest_words.items():

@@ -648,6 +648,20 @@ class PeerMail(Event):
 
 
 @dataclass
+class BrokerLoss(Event):
+    """The broker of the daemon stops in the middle of a turn, and comes back after it. No conversation waits for it."""
+
+    name = "broker loss"
+
+    async def apply(self, turn: Turn) -> None:
+        await self.world.lose_broker()
+
+    async def check(self) -> None:
+        await self.world.idle()
+        await self.world.return_broker()
+
+
+@dataclass
 class Automation(Event):
     """A job of the conversation fires, and a workflow that reports to it runs; each result is told in it once."""
 
@@ -971,6 +985,7 @@ EVENTS = (
     Steer,
     Automation,
     PeerMail,
+    BrokerLoss,
     WaitingRerun,
     Reload,
     ExportStopped,

@@ -18,6 +18,7 @@ from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import DaemonThread
 from tests.fake_provider import Provider
+from tests.nats_server import NatsServer
 from tests.talking import Speech, Talking
 
 CONFIG = (
@@ -207,6 +208,9 @@ class World:
     provider: Provider
     sender: str
     folder: Path
+    # The broker of the daemon.
+    broker: NatsServer
+    is_broker_lost: bool = field(default=False, init=False)
     agent: str = "ada"
     talk: Talking = field(init=False)
     # The messages that were acknowledged, in order.
@@ -327,6 +331,25 @@ class World:
             return not [info for info in await self.talk.active() if info.sender == self.sender]
 
         await eventually(is_idle)
+
+    async def lose_broker(self) -> None:
+        if not self.is_broker_lost:
+            await self._wait_for_broker(connected=True)
+            self.is_broker_lost = True
+            await asyncio.to_thread(self.broker.kill)
+        await self._wait_for_broker(connected=False)
+
+    async def return_broker(self) -> None:
+        if self.is_broker_lost:
+            self.is_broker_lost = False
+            await asyncio.to_thread(self.broker.start)
+            await self._wait_for_broker(connected=True)
+
+    async def _wait_for_broker(self, *, connected: bool) -> None:
+        async def is_so() -> bool:
+            return (await self.talk.ask(get_stats=pb.GetStats())).stats.broker.connected == connected
+
+        await eventually(is_so)
 
     async def decide(self, ask_id: str, attempt: int, decision: str) -> None:
         await self.talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask_id, attempt=attempt, decision=decision))
@@ -450,8 +473,10 @@ def check_pairs(history: list[Any]) -> None:
 
 
 @asynccontextmanager
-async def world(running: Running, provider: Provider, sender: str, folder: Path) -> AsyncIterator[World]:
-    made = World(running=running, provider=provider, sender=sender, folder=folder)
+async def world(
+    running: Running, provider: Provider, broker: NatsServer, sender: str, folder: Path
+) -> AsyncIterator[World]:
+    made = World(running=running, provider=provider, broker=broker, sender=sender, folder=folder)
     await made.connect()
     try:
         yield made

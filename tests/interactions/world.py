@@ -361,8 +361,6 @@ class World:
         await self.idle()
         history = list((await self.talk.history(self.agent, self.sender, all=True)).messages)
         assert self.provider.faults() == []
-        checked = (await self.talk.ask(check=pb.CheckMsg())).checked
-        assert [finding.message for finding in checked.findings if finding.level == "error"] == []
         found = (await self.talk.ask(mode=pb.ModeMsg(agent=self.agent, sender=self.sender))).mode
         assert (found.mode, found.is_own) == (self.mode or "ask", bool(self.mode)), "the mode has changed"
         assert found.auto_approve == (self.level or "none"), "the auto-approve level has changed"
@@ -395,6 +393,11 @@ class World:
             query = pb.SearchDocumentsMsg(agent="librarian", sender=self.sender, query=self.indexed)
             passages = (await self.talk.ask(search_documents=query)).passages.passages
             assert [passage.text for passage in passages] == [self.indexed], "a document was lost"
+
+    async def check_health(self) -> None:
+        """Look at the whole daemon as `moot doctor` does."""
+        checked = (await self.talk.ask(check=pb.CheckMsg())).checked
+        assert [finding.message for finding in checked.findings if finding.level == "error"] == []
 
     def _check_attribution(self, history: list[Any]) -> None:
         for words, guest in self.guest_words.items():

@@ -108,6 +108,7 @@ def test_the_list_of_runs_and_the_status_fit_the_window(daemon: LiveDaemon, colu
     try:
         head = at_eighty(daemon, "ps", columns=columns)[0].split()
         assert head == ["WHO", "RUN", "STATE", "TIME", *(["STEPS", "TOKENS"] if columns > 60 else []), "COST"]
-        at_eighty(daemon, "status", columns=columns)
+        for command in (("status",), ("usage",), ("conversations",), ("tokens", "list")):
+            at_eighty(daemon, *command, columns=columns)
     finally:
         settle(daemon, *ask_ids)

@@ -146,7 +146,7 @@ class NatsBroker:
         # Not only until it is cancelled: asyncio.wait_for, which nats-py connects with, loses a cancellation that
         # comes together with the result.
         while not self._is_closed:
-            link = NatsLink(self._settings, self._clock, self._hear)
+            link = NatsLink(self._settings, self._clock, self._receive_presence)
             try:
                 if await self._open(link) and not self._is_closed:
                     wait = _FIRST_WAIT
@@ -217,7 +217,7 @@ class NatsBroker:
             self._note_problem(f"the connection to {self._settings.url} was lost")
         self._report(False)
 
-    def _hear(self, name: str, payload: bytes) -> None:
+    def _receive_presence(self, name: str, payload: bytes) -> None:
         for handle in self._presence_handlers:
             handle(name, payload)
 

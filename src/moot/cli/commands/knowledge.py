@@ -62,7 +62,7 @@ def search(words: str, category: str | None, sender: str) -> None:
 def show(key: str, sender: str) -> None:
     """Show the newest version of the entry KEY in full."""
     newest = fetch(pb.ReadKnowledgeMsg(view="versions", key=require_utf8(key), sender=sender)).entries[0]
-    output.emit(entry_data(newest), render=lambda _: _render_entry(newest))
+    output.emit(dump_entry(newest), render=lambda _: _render_entry(newest))
 
 
 @knowledge.command()
@@ -72,7 +72,7 @@ def show(key: str, sender: str) -> None:
 def history(key: str, sender: str) -> None:
     """Show all versions of the entry KEY, newest first."""
     found = fetch(pb.ReadKnowledgeMsg(view="versions", key=require_utf8(key), sender=sender)).entries
-    output.emit([entry_data(each) for each in found], render=lambda _: "\n\n".join(map(_render_entry, found)))
+    output.emit([dump_entry(each) for each in found], render=lambda _: "\n\n".join(map(_render_entry, found)))
 
 
 @knowledge.command()
@@ -137,7 +137,7 @@ def inquiries(everything: bool, sender: str) -> None:
         rows = [[each.inquiry_id, each.agent, each.priority, _describe_state(each), each.question] for each in found]
         return terminal.render_table(["ID", "AGENT", "PRIORITY", "STATE", "QUESTION"], rows) or "No inquiries."
 
-    output.emit([_inquiry_data(each) for each in found], render=render)
+    output.emit([_dump_inquiry(each) for each in found], render=render)
 
 
 @knowledge.command()
@@ -170,7 +170,7 @@ def _describe_state(info: pb.InquiryInfo) -> str:
     return f"asked {numbers.format_time(info.asked_at)}" if info.asked_at else "not asked yet"
 
 
-def _inquiry_data(info: pb.InquiryInfo) -> dict[str, Any]:
+def _dump_inquiry(info: pb.InquiryInfo) -> dict[str, Any]:
     shape = {
         "id": info.inquiry_id,
         "agent": info.agent,
@@ -211,10 +211,10 @@ def _print_list(found: Sequence[pb.KnowledgeEntry], nothing: str = "No knowledge
         ]
         return terminal.render_table(["KEY", "CATEGORY", "VERSION", "SAVED", "CONTENT"], rows) or nothing
 
-    output.emit([entry_data(each) for each in found], render=render)
+    output.emit([dump_entry(each) for each in found], render=render)
 
 
-def entry_data(entry: pb.KnowledgeEntry) -> dict[str, Any]:
+def dump_entry(entry: pb.KnowledgeEntry) -> dict[str, Any]:
     shape = {
         "key": entry.key,
         "version": entry.version,

@@ -111,10 +111,10 @@ def _print_list(found: Sequence[pb.LearningInfo], nothing: str = "No learnings y
         ]
         return terminal.render_table(["ID", "TOOL", "FAILURE", "TIMES", "SURE", "FIX"], rows) or nothing
 
-    output.emit([learning_data(each) for each in found], render=render)
+    output.emit([dump_learning(each) for each in found], render=render)
 
 
-def learning_data(info: pb.LearningInfo) -> dict[str, Any]:
+def dump_learning(info: pb.LearningInfo) -> dict[str, Any]:
     shape = {
         "id": info.learning_id,
         "trigger": info.trigger,

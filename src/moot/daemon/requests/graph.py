@@ -27,11 +27,15 @@ from moot.domain.near_names import suggest_name
 from moot.domain.ontology import Term, TermKind, TermStatus, parse_period, parse_status
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.graph import Graph
+from moot.tools.graph.graph_tool import read_fact
 from moot.tools.threads import run_in_thread
 from moot.wire import moot_pb2 as pb
 
 _PAGE = 1_000
 _IMPORTED = frozenset({"import"})
+# The source of a fact that a person states without one.
+_PERSON = "stated by a person"
+_OF_FACT = ("subject", "predicate", "object", "subject_type", "object_type", "valid_from", "valid_to")
 
 _View = Callable[[pb.ReadGraphMsg, str], Awaitable[pb.GraphPage]]
 _Change = Callable[[pb.ChangeGraphMsg, str], Awaitable[pb.GraphChanged]]
@@ -49,6 +53,7 @@ class GraphRequests:
             "conflicts": self._list_conflicts,
         }
         self._changes: dict[str, _Change] = {
+            "state": self._state_fact,
             "retract": self._retract,
             "resolve": self._resolve,
             "merge": self._merge,
@@ -156,6 +161,21 @@ class GraphRequests:
         return Period(now, now)
 
     # ---- changing ----
+
+    async def _state_fact(self, request: pb.ChangeGraphMsg, owner: str) -> pb.GraphChanged:
+        """Store a fact with the checks that the tool has."""
+        stated: dict[str, Any] = {name: getattr(request, name) for name in _OF_FACT}
+        if request.HasField("confidence"):
+            stated["confidence"] = request.confidence
+        stated["source"] = request.source or _PERSON
+        asserted = await self._graph.assert_fact(owner, read_fact(stated), self._state(), proposes=request.propose)
+        return pb.GraphChanged(
+            count=int(asserted.is_new),
+            fact=_fact_info(asserted.fact),
+            is_new=asserted.is_new,
+            proposed=asserted.proposed,
+            conflicts=[_conflict_info(asserted.conflict)] if asserted.conflict is not None else [],
+        )
 
     async def _retract(self, request: pb.ChangeGraphMsg, owner: str) -> pb.GraphChanged:
         triple = (

@@ -9,7 +9,7 @@ from moot.daemon.requests.pages import PAGE_BYTES
 from moot.daemon.requests.reply import Reply
 from moot.domain import learning as learning_
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.inquiry import Inquiry, InquiryStatus, check_answer, unknown_inquiry
+from moot.domain.inquiry import Inquiry, InquiryStatus, check_answer, make_unknown_error
 from moot.domain.knowledge import (
     Knowledge,
     KnowledgeCategory,
@@ -20,7 +20,7 @@ from moot.domain.knowledge import (
     parse_category,
     parse_source_class,
 )
-from moot.domain.learning import Learning, LearningFilter, stats_data
+from moot.domain.learning import Learning, LearningFilter, dump_stats
 from moot.domain.near_names import suggest_name
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.knowledge import Inquiries, KnowledgeStore, Learnings
@@ -132,7 +132,7 @@ class KnowledgeRequests:
         return page
 
     async def _count_learnings(self, request: pb.ReadKnowledgeMsg, owner: str) -> pb.KnowledgePage:
-        return pb.KnowledgePage(stats=json.dumps(stats_data(await self._learnings.count(owner))))
+        return pb.KnowledgePage(stats=json.dumps(dump_stats(await self._learnings.count(owner))))
 
     async def _clean(self, request: pb.ChangeKnowledgeMsg, owner: str) -> pb.KnowledgeChanged:
         days = request.older_than_days if request.HasField("older_than_days") else None
@@ -184,13 +184,13 @@ class KnowledgeRequests:
         pending = await self._inquiries.list_all(owner, status=InquiryStatus.PENDING, limit=_PAGE)
         found = [each for each in pending if request.inquiry_id and each.id.startswith(request.inquiry_id)]
         if len(found) != 1:
-            raise unknown_inquiry(request.inquiry_id, [each.id for each in pending])
+            raise make_unknown_error(request.inquiry_id, [each.id for each in pending])
         return found[0]
 
     async def _close(self, inquiry: Inquiry, status: InquiryStatus, answer: str = "") -> None:
         now = self._clock.now()
         if await self._inquiries.close(inquiry.key.sender, inquiry.id, status, answer=answer, now=now) is None:
-            raise unknown_inquiry(inquiry.id, [])
+            raise make_unknown_error(inquiry.id, [])
 
 
 def _choose(table: dict[str, Any], name: str, what: str) -> Any:

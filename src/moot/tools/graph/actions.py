@@ -15,7 +15,7 @@ from moot.tools.graph.graph_tool import (
     GraphCall,
     ToolPlan,
     answer,
-    conflict_data,
+    dump_conflict,
     get_id,
     get_text,
     make_spec,
@@ -86,7 +86,7 @@ async def _run_action(action: Action, call: GraphCall, arguments: Arguments) -> 
     effects = [f"{fact.subject} {fact.predicate} {fact.object}"] if asserted.is_new else []
     data: dict[str, Any] = {"logID": f"fact-{fact.number}", "status": "completed", "effects": effects, "error": ""}
     if asserted.conflict is not None:
-        data["conflict"] = conflict_data(asserted.conflict)
+        data["conflict"] = dump_conflict(asserted.conflict)
     return answer(data, fact.taint)
 
 

@@ -1,4 +1,4 @@
-"""What the tools on the knowledge graph have in common: whose graph it is, arguments, and the JSON of facts."""
+"""Shared by the tools on the knowledge graph: the owner of the graph, arguments, and the JSON of facts."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from msgspec import Struct
 from moot.domain.errors import BadRequest
 from moot.domain.graph import Conflict as FactConflict
 from moot.domain.graph import Fact, NewFact, Period, Statement, check_confidence, check_source, normalize_id
-from moot.domain.ontology import fact_data, parse_validity
+from moot.domain.ontology import dump_fact, parse_validity
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.graph import Graph
 from moot.domain.ports.tool import RunContext, ToolResult
@@ -141,23 +141,23 @@ def read_fact(arguments: Arguments) -> NewFact:
 # ---- results --------------------------------------------------------------------------------------
 
 
-def triple_data(fact: Fact) -> dict[str, Any]:
+def dump_triple(fact: Fact) -> dict[str, Any]:
     return {
         "Subject": fact.subject,
         "Predicate": fact.predicate,
         "Object": fact.object,
         "SubjectType": fact.subject_type,
         "ObjectType": fact.object_type,
-        "Metadata": fact_data(fact),
+        "Metadata": dump_fact(fact),
     }
 
 
-def conflict_data(conflict: FactConflict) -> dict[str, Any]:
+def dump_conflict(conflict: FactConflict) -> dict[str, Any]:
     return {
         "id": conflict.id,
         "subject": conflict.subject,
         "predicate": conflict.predicate,
-        "facts": [triple_data(fact) for fact in conflict.facts],
+        "facts": [dump_triple(fact) for fact in conflict.facts],
     }
 
 
@@ -171,5 +171,5 @@ def answer(data: dict[str, Any], taint: frozenset[str] = frozenset(), *, is_erro
 
 def answer_facts(name: str, facts: Iterable[Fact], **more: Any) -> ToolResult:
     found = list(facts)
-    data = {name: [triple_data(fact) for fact in found], "count": len(found), **more}
+    data = {name: [dump_triple(fact) for fact in found], "count": len(found), **more}
     return answer(data, join_taint(fact.taint for fact in found))

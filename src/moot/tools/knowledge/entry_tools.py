@@ -45,7 +45,7 @@ async def _search(call: KnowledgeCall, arguments: Arguments) -> ToolResult:
         category=parse_category(category) if category else None,
         limit=FOUND,
     )
-    data = {"results": [_found_data(item) for item in found], "count": len(found)}
+    data = {"results": [_dump_found(item) for item in found], "count": len(found)}
     return answer(data, join_taint(item.taint for item in found))
 
 
@@ -89,7 +89,7 @@ async def _list_versions(call: KnowledgeCall, arguments: Arguments) -> ToolResul
     return answer({"key": key, "versions": versions}, join_taint(item.taint for item in found))
 
 
-def _found_data(item: Knowledge) -> dict[str, Any]:
+def _dump_found(item: Knowledge) -> dict[str, Any]:
     content, is_cut = shorten(item.content, _SHOWN)
     data = {
         "key": item.key,

@@ -1,4 +1,4 @@
-"""What the tools on knowledge and learnings have in common: whose they are, specs, arguments and JSON."""
+"""Shared by the tools on knowledge and learnings: the owner, specs, arguments and JSON."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime

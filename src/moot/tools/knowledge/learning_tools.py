@@ -10,9 +10,9 @@ from moot.domain.learning import (
     Learning,
     LearningCategory,
     LearningFilter,
+    dump_stats,
+    make_trigger,
     parse_category,
-    stats_data,
-    trigger,
 )
 from moot.domain.ports.tool import ToolResult
 from moot.tools.knowledge.knowledge_tool import (
@@ -39,11 +39,11 @@ async def _search(call: KnowledgeCall, arguments: Arguments) -> ToolResult:
         category=parse_category(category) if category else None,
         limit=FOUND,
     )
-    data = {"results": [_learning_data(each) for each in found], "count": len(found)}
+    data = {"results": [_dump_learning(each) for each in found], "count": len(found)}
     return answer(data, join_taint(each.taint for each in found))
 
 
-def _learning_data(learning: Learning) -> dict[str, Any]:
+def _dump_learning(learning: Learning) -> dict[str, Any]:
     return {
         "id": learning.id,
         "trigger": learning.trigger,
@@ -83,7 +83,7 @@ def _name_trigger(call: KnowledgeCall, named: str) -> str:
     if not named:
         raise BadRequest("missing trigger parameter", fix="Name the tool or the action.")
     is_tool = named.replace("_", "").isalnum() and " " not in named
-    return trigger(named) if is_tool else named
+    return make_trigger(named) if is_tool else named
 
 
 def _check_sizes(learning: Learning) -> None:
@@ -96,7 +96,7 @@ def _check_sizes(learning: Learning) -> None:
 
 
 async def _count(call: KnowledgeCall, arguments: Arguments) -> ToolResult:
-    return answer(stats_data(await call.learnings.count(call.owner)))
+    return answer(dump_stats(await call.learnings.count(call.owner)))
 
 
 async def _clean(call: KnowledgeCall, arguments: Arguments) -> ToolResult:

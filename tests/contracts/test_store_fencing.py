@@ -249,7 +249,10 @@ READS = {
     *(f"cron.{name}" for name in ("get", "find", "list_jobs", "find_next_due", "list_due")),
     *("cron.list_last_firings", "cron.list_firings"),
     *(f"workflows.{name}" for name in ("get", "list_runs", "list_attempts", "list_owed")),
-    *(f"mail.list_{name}" for name in ("unread", "shown_by", "correlated", "wakes", "goals", "muted", "dead")),
+    *(
+        f"mail.list_{name}"
+        for name in ("unread", "shown_by", "correlated", "wakes", "goals", "muted", "dead", "untold")
+    ),
     *(f"mail.{name}" for name in ("count_unread", "find_targets", "find_goal_of", "find_dead")),
     *(f"outbox.{name}" for name in ("load_store_number", "load_position", "count_waiting")),
     *(f"outbox.list_{name}" for name in ("unpublished", "waiting", "failed")),

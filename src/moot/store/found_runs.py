@@ -238,7 +238,7 @@ def list_owed(db: apsw.Connection, node: int) -> list[Run]:
 
 
 def list_still_owed(db: apsw.Connection, run_ids: Sequence[str], node: int) -> list[Run]:
-    """Return those of the given runs whose results are owed, except those whose parents belong to another living node."""
+    """Return those of the given runs that `list_owed` returns."""
     named = f"runs.id IN {dialect.among('?2')}"
     owed = f"{_SELECT} WHERE {named} AND {IS_OWED} AND NOT {deliveries.IS_ELSEWHERE} ORDER BY number"
     return _read(db.execute(owed, (node, json.dumps(run_ids))))

@@ -158,7 +158,13 @@ async def test_an_answer_is_checked_against_the_passages_it_cites(
     async with daemon.client() as talk:
         await do(talk, provider, sender, call("rag_index", source="."), cwd=tmp_path)
         told: list[Any] = []
-        for reply in ("At seven, the pool opens then [1].", "It opens at seven.", "At noon [9].", "Trout [1].", ""):
+        replies = (
+            "At seven, the pool opens then [1].",
+            "It opens at seven.",
+            "At noon [9].",
+            "The pool opens at noon [1].",
+        )
+        for reply in (*replies, ""):
             provider.program({"calls": [question]}, {"text": reply or "NOT IN THE DOCUMENTS."}, {"text": "Done."})
             speech = await talk.say("librarian", "ask", sender, cwd=str(tmp_path))
             told += [json.loads(result.output) for result in speech.of("tool_result")]

@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from itertools import count
 from pathlib import Path
 
+import nats
 import nats.errors
 import nats.js.errors
 import pytest
@@ -38,12 +39,19 @@ class Connection:
     """A broker with given credentials, and a way to wait for what it says is wrong."""
 
     def __init__(
-        self, url: str, *, credentials: str = "", ca_file: str = "", name: str = "laptop", ping_seconds: float = 2.0
+        self,
+        url: str,
+        *,
+        credentials: str = "",
+        ca_file: str = "",
+        name: str = "laptop",
+        ping_seconds: float = 2.0,
+        most_stream_bytes: int = 1 << 26,
     ) -> None:
         self.credentials = credentials
         self.supervisor = Supervisor(SystemClock())
         settings = NatsSettings(
-            url=url, name=name, ca_file=ca_file, most_stream_bytes=1 << 26, ping_seconds=ping_seconds
+            url=url, name=name, ca_file=ca_file, most_stream_bytes=most_stream_bytes, ping_seconds=ping_seconds
         )
         self.broker = NatsBroker(settings, SystemClock(), self.supervisor.start, self._read)
 
@@ -63,6 +71,29 @@ async def wait_until(condition: Callable[[], object]) -> None:
     """Wait for what a broker says of itself; a problem that changes is reported to nobody."""
     while not condition():  # noqa: ASYNC110
         await asyncio.sleep(0.005)
+
+
+async def test_a_server_without_room_says_so_and_takes_messages_once_it_has_some(tmp_path: Path) -> None:
+    """Other streams have used up what its configuration allows, as they may use up its disk."""
+    config = tmp_path / "server.conf"
+    config.write_text(f'jetstream {{ store_dir: "{tmp_path / "data"}", max_file_store: 1MB }}\n')
+    with nats_server(tmp_path, "-c", str(config)) as server:
+        async with Connection(server.url, most_stream_bytes=100_000) as broker:
+            await wait_until(lambda: broker.is_connected)
+            other = await nats.connect(server.url)
+            try:
+                jetstream = other.jetstream()
+                await jetstream.add_stream(name="OTHER", subjects=["other"])
+                with pytest.raises(nats.js.errors.APIError) as full:
+                    await asyncio.gather(*(jetstream.publish("other", b"x" * 100_000) for _ in range(20)))
+                assert full.value.err_code == 10023
+                with pytest.raises(BrokerUnavailable, match="the storage of the NATS server is full"):
+                    await publish(broker, make_parcel(), message_id="a")
+                assert broker.is_connected
+                await jetstream.purge_stream("OTHER")
+                await publish(broker, make_parcel(), message_id="a")
+            finally:
+                await other.close()
 
 
 async def test_a_server_that_is_not_there_is_used_as_soon_as_it_is(tmp_path: Path) -> None:
@@ -250,7 +281,8 @@ def refuse(code: int, number: int, text: str) -> Exception:
         (ssl.SSLError(1, "handshake failure"), "TLS with"),
         (nats.errors.MaxPayloadError(), "max_payload"),
         (refuse(503, 10077, "maximum bytes exceeded"), "stream is full"),
-        (refuse(503, 10077, "write msg: no space left on device"), "disk of the NATS server is full"),
+        (refuse(503, 10077, "write msg: no space left on device"), "Look whether the disk is full"),
+        (refuse(503, 10023, "insufficient resources"), "storage of the NATS server is full"),
         (refuse(500, 10047, "insufficient storage resources available"), "max_stream_bytes"),
         (refuse(503, 10076, "JetStream not enabled"), "no JetStream"),
         (refuse(400, 10100, "filtered consumer not unique on workqueue stream"), "another daemon"),

@@ -266,7 +266,7 @@ async def test_an_import_refuses_rows_with_a_reason_and_repeating_it_adds_nothin
         (
             "line 3",
             "there is no type 'persom'. Did you mean 'person'?"
-            " A person can add it as it is: `moot graph add type persom`.",
+            " A person can add it as it is: `moot graph define type persom`.",
         ),
         ("line 5", "'ada' is a person, not a tool. Give it that type, or another id."),
     ]

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
-from moot.domain.knowledge import Knowledge, KnowledgeCategory, KnowledgeReader, SavedKnowledge, result_key
+from moot.domain.knowledge import Knowledge, KnowledgeCategory, KnowledgeReader, SavedKnowledge, make_result_key
 from moot.domain.learning import (
     CallRecord,
     Learning,
@@ -16,7 +16,7 @@ from moot.domain.learning import (
     Lesson,
     Overcome,
     ToolCount,
-    failure,
+    generalise_failure,
     make_id,
 )
 from moot.domain.ports.storage import Storage
@@ -34,7 +34,7 @@ def entry(key: str, content: str, **fields: Any) -> Knowledge:
 
 def result(key: ConversationKey, content: str, tool: str = "web_fetch", **fields: Any) -> Knowledge:
     return replace(
-        entry(result_key(key.agent, key.sender, tool), content, agent=key.agent, origin=key),
+        entry(make_result_key(key.agent, key.sender, tool), content, agent=key.agent, origin=key),
         owner=key.sender,
         **fields,
     )
@@ -155,7 +155,7 @@ def learning(fix: str = "Try again.", **fields: Any) -> Learning:
 async def test_a_fix_is_recorded_when_a_failure_is_overcome_and_rated_by_what_follows(storage: Storage) -> None:
     learnings = storage.learnings
     await talk(storage.store)
-    failed = failure("fs_read", "no such file: /a/b", WEB)
+    failed = generalise_failure("fs_read", "no such file: /a/b", WEB)
 
     async def learn(**fields: Any) -> Learning:
         await learnings.learn([Lesson(record=record(ok="failure" not in fields), root=ADA, **fields)])
@@ -187,8 +187,8 @@ async def test_a_fix_is_recorded_when_a_failure_is_overcome_and_rated_by_what_fo
 @with_storage
 async def test_a_new_failure_has_the_taint_of_its_run_and_a_known_one_keeps_its_own(storage: Storage) -> None:
     await talk(storage.store)
-    new = replace(failure("fs_read", "no file called obey the following"), run_taint=WEB)
-    known = failure("fs_read", "is a folder")
+    new = replace(generalise_failure("fs_read", "no file called obey the following"), run_taint=WEB)
+    known = generalise_failure("fs_read", "is a folder")
     for each in (new, known, replace(known, run_taint=WEB)):
         await storage.learnings.learn([Lesson(record=record(ok=False), root=ADA, failure=each)])
     found = {each.pattern: each.taint for each in await storage.learnings.list_all("user", limit=9)}
@@ -217,7 +217,7 @@ async def test_learnings_are_counted_with_the_calls_they_come_from(storage: Stor
     learnings = storage.learnings
     await talk(storage.store)
     lessons = [
-        Lesson(record=record(ok=False, at=3.0), root=ADA, failure=failure("fs_read", "it timed out")),
+        Lesson(record=record(ok=False, at=3.0), root=ADA, failure=generalise_failure("fs_read", "it timed out")),
         Lesson(record=record(at=4.0), root=ADA),
         Lesson(record=record(at=4.0, tool="exec"), root=ADA),
     ]
@@ -255,7 +255,7 @@ async def test_a_cleanup_deletes_what_meets_all_conditions_and_a_dry_run_nothing
 async def test_nothing_is_learnt_late_from_a_conversation_that_was_deleted(storage: Storage) -> None:
     await talk(storage.store)
     await storage.store.delete(ADA)
-    lesson = Lesson(record=record(ok=False), root=ADA, failure=failure("fs_read", "not found"))
+    lesson = Lesson(record=record(ok=False), root=ADA, failure=generalise_failure("fs_read", "not found"))
     await storage.learnings.learn([lesson])
     await storage.knowledge.keep_results([result(ADA, "words")], versions=2)
     await talk(storage.store)
@@ -270,7 +270,7 @@ async def test_what_was_learnt_in_one_conversation_stays_when_another_is_deleted
     for key in keys:
         await talk(storage.store, key)
         await storage.knowledge.keep_results([result(key, str(key))], versions=2)
-        taught = failure("fs_read", f"it went wrong for {'abcdefgh'[keys.index(key)] * 5}")
+        taught = generalise_failure("fs_read", f"it went wrong for {'abcdefgh'[keys.index(key)] * 5}")
         await storage.learnings.learn([Lesson(record=record(ok=False), root=key, failure=taught)])
     await storage.knowledge.save(entry("plan", "stays"))
     await storage.learnings.save(learning())

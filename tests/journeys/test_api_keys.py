@@ -171,6 +171,14 @@ def test_refusals_are_told_apart(
     assert said in error["message"]
 
 
+def test_a_proxy_of_the_shell_that_the_daemon_does_not_have_is_named(daemon: DaemonThread) -> None:
+    address = ("init", "--base-url", "http://models.invalid/v1", "--model", "m", "--no-input", "--json")
+    for proxy in ("", "http://127.0.0.1:9"):
+        error = json.loads(run_cli(daemon.home, *address, HTTP_PROXY=proxy).stdout)["error"]
+        assert error["fix"].startswith("Check the address (--base-url).")
+        assert ("HTTP_PROXY is set here, but the daemon was started before" in error["fix"]) is bool(proxy)
+
+
 def test_requests_to_models_go_through_the_proxy_with_its_login(daemon: DaemonThread, provider: Provider) -> None:
     # The provider understands whole addresses, as a proxy does.
     login = f"http://me:hush@127.0.0.1:{provider.port}"

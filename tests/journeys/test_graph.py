@@ -396,12 +396,34 @@ def test_the_command_imports_shows_changes_and_exports(daemon: LiveDaemon, sende
     everything = daemon.cli("graph", "facts", "ada", "--all", *mine).stdout
     assert "wrong: no" in everything
     assert "wrong: register" in everything
-    added = daemon.cli("graph", "add", "predicate", "bron_in", "--exclusive", *mine)
+    added = daemon.cli("graph", "define", "predicate", "bron_in", "--exclusive", *mine)
     assert added.stdout == "The predicate bron_in is active, one object at a time.\n"
     changed = daemon.cli("graph", "promote", "predicate", "bron_in", "deprecated", "--reason", "a typo", *mine)
     assert changed.stdout == "The predicate bron_in is deprecated, one object at a time.\n"
     assert "a typo" in daemon.cli("graph", "types", *mine).stdout
     assert daemon.cli("graph", "show", "nobody", *mine).returncode == 6
+
+
+def test_a_person_states_a_fact_and_retracts_it(daemon: LiveDaemon, sender: str) -> None:
+    mine = ("--as", sender)
+    stated = ("graph", "add", "ada", "born_in", "london", "--subject-type", "person", "--from", "1815-12-10")
+    assert daemon.cli(*stated, "--source", "register", *mine).stdout == "Stored: ada born_in london\n"
+    (fact,) = daemon.cli_json("graph", "facts", *mine)["data"]
+    assert (fact["source"], fact["confidence"], fact.get("taint", "")) == ("register", 0.8, "")
+    assert daemon.cli(*stated, *mine).stdout == "Known already: ada born_in london\n"
+    # The checks are those of the tool: unknown predicates, and facts that exclude each other.
+    refused = daemon.cli("graph", "add", "ada", "bron_in", "paris", *mine)
+    assert (refused.returncode, "Did you mean 'born_in'?" in refused.stderr) == (6, True)
+    other = daemon.cli_json("graph", "add", "ada", "born_in", "paris", "--from", "1815", *mine)["data"]
+    (conflict,) = other["conflicts"]
+    assert {each["object"] for each in conflict["facts"]} == {"london", "paris"}
+    proposed = daemon.cli("graph", "add", "ada", "plays", "harp", "--propose", "--confidence", "0.3", *mine)
+    assert proposed.stdout == "Stored: ada plays harp\nProposed: predicate plays\n"
+    for wrong in (("--confidence", "2"), ("--from", "some day"), ("--from", "2020", "--to", "2019")):
+        assert daemon.cli("graph", "add", "ada", "knows", "bob", *wrong, *mine).returncode in (1, 2)
+    assert daemon.cli("graph", "retract", "ada", "plays", "harp", "--reason", "sold", *mine).returncode == 0
+    facts = {each["object"] for each in daemon.cli_json("graph", "facts", *mine)["data"]}
+    assert facts == {"london", "paris"}
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

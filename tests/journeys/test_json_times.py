@@ -45,7 +45,7 @@ OTHERS = """
 reply|inbox approve|inbox reply|rules rm|trust|project approve|project off|project on|project revoke|kill
 bg submit|bg show|bg result|bg cancel|workflow cancel|workflow check|workflow remove
 compact|resume|attach|stop|peers mute|peers resend|peers send|peers unmute|peers watch|memory export
-graph add|graph clear|graph export|graph merge|graph promote|graph resolve|graph retract|graph unmerge
+graph add|graph clear|graph define|graph export|graph merge|graph promote|graph resolve|graph retract|graph unmerge
 knowledge answer|knowledge dismiss|knowledge forget|learning cleanup|rag answer|rag forget
 memory forget|memory search|memory show|replay|export|import|delete|backup|restore|up|down|events|reload
 service|service install|service status

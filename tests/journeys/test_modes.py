@@ -190,6 +190,8 @@ async def test_plan_reads_only_and_the_model_is_told(daemon: LiveDaemon, tmp_pat
         speech = await talk.say("ada", "make", sender, cwd=str(tmp_path))
         assert speech.outcome == "denied"
         assert speech.ended.error == "Not called in mode plan: exec, fs_write. Nothing was changed."
+    told = json.loads(daemon.cli("ask", "ada", "make", "--as", sender, "--cwd", str(tmp_path), "--json").stdout)
+    assert told["error"]["fix"] == "`moot mode ada work` lets it act; then send the message again."
     assert os.listdir(tmp_path) == []
 
 

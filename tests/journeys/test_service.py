@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from moot.cli.setup.unit_files import launchd_agent, systemd_user_unit
-from tests.daemon_process import Home, run_cli
+from tests.daemon_process import Home, run_cli, running
 
 SYSTEMCTL = """#!/bin/sh
 echo "$@" >> "$SYSTEMCTL_LOG"
@@ -52,12 +52,28 @@ def test_a_dry_run_prints_the_file_and_the_commands_and_changes_nothing(home: Ho
     assert not Path(machine["SYSTEMCTL_LOG"]).exists()
 
 
+def test_where_systemd_does_not_answer_nothing_is_written_or_stopped(home: Home, machine: dict[str, str]) -> None:
+    program = Path(machine["PATH"].partition(":")[0]) / "systemctl"
+    program.write_text("#!/bin/sh\necho Failed to connect to bus: No medium found >&2\nexit 1\n")
+    with running(home) as daemon:
+        done = run_cli(home, "service", "install", "--json", **machine)
+        error = json.loads(done.stdout)["error"]
+        assert (done.returncode, daemon.cli("status").returncode) == (69, 0)
+        assert error["message"] == "systemd does not answer here: Failed to connect to bus: No medium found"
+        assert "`moot up`" in error["fix"]
+    assert not Path(machine["XDG_CONFIG_HOME"], "systemd").exists()
+
+
 def test_the_installed_unit_starts_a_daemon_that_reports_when_it_is_ready_and_when_it_stops(
     home: Home, machine: dict[str, str], tmp_path: Path
 ) -> None:
     data = json.loads(run_cli(home, "service", "install", "--json", **machine).stdout)["data"]
     unit = read_unit(Path(data["path"]))
-    assert Path(machine["SYSTEMCTL_LOG"]).read_text() == "--user daemon-reload\n--user enable --now moot.service\n"
+    asked, *done = Path(machine["SYSTEMCTL_LOG"]).read_text().splitlines()
+    assert (asked, done) == (
+        "--user is-active moot.service",
+        ["--user daemon-reload", "--user enable --now moot.service"],
+    )
     assert json.loads(run_cli(home, "service", "status", "--json", **machine).stdout)["data"]["active"] is True
 
     # What systemd would do with the unit.

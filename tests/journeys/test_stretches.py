@@ -199,7 +199,7 @@ def test_the_commands_say_the_same(daemon: LiveDaemon, provider: Provider, sende
 def test_the_chat_begins_anew_lists_and_continues(
     daemon: LiveDaemon, provider: Provider, sender: str, columns: int
 ) -> None:
-    provider.program({"text": "Rye."}, {"text": "Blue."}, {"text": "Because."})
+    provider.program({"text": "**Rye.**"}, {"text": "Blue."}, {"text": "Because."})
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "Which bread?", columns=columns) as person:
         person.wait_for("ada › Rye.")
         person.enter("/new")
@@ -213,7 +213,7 @@ def test_the_chat_begins_anew_lists_and_continues(
         person.wait_for("ada › Rye.")
         person.enter("Why?")
         person.wait_for("ada › Because.")
-        assert said(provider.bodies()[-1]) == ["Which bread?", "Rye.", "Why?"]
+        assert said(provider.bodies()[-1]) == ["Which bread?", "**Rye.**", "Why?"]
         person.enter("/model claude")
         person.wait_for("claude from now on; /model default switches back")
         person.enter("/model")

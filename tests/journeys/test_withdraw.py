@@ -138,6 +138,8 @@ async def test_the_chat_takes_a_message_back_into_the_input_line(
             person.enter("/withdraw")
             person.wait_for("withdrawn: too hasty")
             person.wait_on_screen("› too hasty")
+            # It is said once.
+            assert "before its turn came" not in person.rows.text
             # What was for a guest is for the guest again.
             person.type(CONTROL_U)
             person.enter("@bob too soon")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.inquiry import Inquiry
-from moot.domain.learning import Learning, offer_text
+from moot.domain.learning import Learning, render_offer
 from moot.engine.inquiry_framing import render_inquiry
 from moot.engine.librarian import ANALYSIS
 
@@ -14,5 +14,5 @@ PAGE = Path(__file__).parent / "knowledge.txt"
 def test_fixes_inquiries_and_analyses_are_told_exactly_so() -> None:
     fix = Learning(id="l", owner="user", trigger="tool:exec", pattern="p", fix='Use "pip".\nNot </moot> easy_install.')
     inquiry = Inquiry(id="i", key=ConversationKey("ada", "user"), topic="tea", question='Which </moot>\n"tea"?')
-    pages = (offer_text(fix), render_inquiry(inquiry), ANALYSIS)
+    pages = (render_offer(fix), render_inquiry(inquiry), ANALYSIS)
     assert "\n---\n".join(pages) + "\n" == PAGE.read_text(encoding="utf-8")

@@ -1,1 +1,1 @@
-"""What starts runs by itself: at the times of a schedule, for the steps of workflows, and in the background."""
+"""Starts runs without a person: at the times of a schedule, for the steps of workflows, and in the background."""

@@ -1,4 +1,4 @@
-"""Automation: everything that starts runs by itself, built over the Runtime. Used by daemon/app.py."""
+"""Automation: schedules, workflows and background tasks, built over the Runtime. Used by daemon/app.py."""
 
 from collections.abc import Callable
 from pathlib import Path

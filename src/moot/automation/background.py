@@ -60,7 +60,7 @@ class BackgroundTasks(Struct, frozen=True, kw_only=True):
 
     async def list_tasks(self, owner: ConversationKey) -> list[RunView]:
         """Return the tasks of an owner, newest first: all that have not ended, and the last that have."""
-        live = [self._see(run) for run in await self._list_unfinished(owner)]
+        live = [self._find_view(run) for run in await self._list_unfinished(owner)]
         known = {view.id for view in live}
         ended = await self.store.list_ended_runs(SenderSet(names=(owner.sender,)), limit=_READ_ENDED)
         over = [run for run in ended if _is_task_of(run, owner) and run.id not in known][:_SHOWN_ENDED]
@@ -74,7 +74,7 @@ class BackgroundTasks(Struct, frozen=True, kw_only=True):
         stored = [owned.run for owned in await self.store.list_live_runs()]
         return [run for run in stored if _is_task_of(run, owner)]
 
-    def _see(self, run: Run) -> RunView:
+    def _find_view(self, run: Run) -> RunView:
         return self.teammates.find_live(run.id) or RunView(run)
 
 

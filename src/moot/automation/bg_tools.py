@@ -91,7 +91,7 @@ class BgSubmit:
         self._resolve_agent(agent)
         prompt = check_prompt(clean(str(arguments["prompt"])))
         view = await self._tasks.submit(context, agent, prompt, delivers=delivers)
-        where = "Its result will be told here." if delivers else "Fetch its result with bg_result."
+        where = "Its result will be reported here." if delivers else "Fetch its result with bg_result."
         return _to_json({"status": "submitted", "task_id": view.id, "message": f"{agent} works on it. {where}"})
 
 
@@ -126,7 +126,7 @@ class BgStatus(_ReadTasks):
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         view = await self._find(arguments, context)
-        return await self._tell([view], _task_data(view))
+        return await self._tell([view], _dump_task(view))
 
 
 class BgList(_ReadTasks):
@@ -146,7 +146,7 @@ class BgList(_ReadTasks):
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         found = await self._tasks.list_tasks(find_owner(context))
-        return await self._tell(found, {"tasks": [_task_data(view) for view in found], "count": len(found)})
+        return await self._tell(found, {"tasks": [_dump_task(view) for view in found], "count": len(found)})
 
 
 class BgResult(_ReadTasks):
@@ -201,7 +201,7 @@ def _find_state(view: RunView) -> str:
     return "running" if view.run.started_at else "pending"
 
 
-def _task_data(view: RunView) -> dict[str, Any]:
+def _dump_task(view: RunView) -> dict[str, Any]:
     run, end, state = view.run, view.end, _find_state(view)
     waits = view.block.condition in (Condition.ASKING, Condition.BLOCKED)
     return {

@@ -156,7 +156,7 @@ class CronList:
         runs = [RunView(record.run) for record in last.values() if record.run is not None]
         # What is not shown can be found by name.
         shown = found[:_MOST_LISTED]
-        data = [_job_data(job, last.get(job.id), self._teammates) for job in shown]
+        data = [_dump_job(job, last.get(job.id), self._teammates) for job in shown]
         text = await self._teammates.texts.join(runs, lambda _: _to_json({"jobs": data, "count": len(found)}))
         return ToolResult(
             content=text.content,
@@ -277,10 +277,10 @@ def _tell(job: CronJob, **facts: str | None) -> ToolResult:
 
 
 def _render_history(found: Sequence[FiringRecord], teammates: Teammates) -> str:
-    return _to_json({"entries": [_entry_data(record, teammates) for record in found], "count": len(found)})
+    return _to_json({"entries": [_dump_firing(record, teammates) for record in found], "count": len(found)})
 
 
-def _job_data(job: CronJob, last: FiringRecord | None, teammates: Teammates) -> dict[str, Any]:
+def _dump_job(job: CronJob, last: FiringRecord | None, teammates: Teammates) -> dict[str, Any]:
     data = {
         "id": job.id,
         "name": job.name,
@@ -304,7 +304,7 @@ def _job_data(job: CronJob, last: FiringRecord | None, teammates: Teammates) -> 
     return {name: value for name, value in data.items() if value is not None}
 
 
-def _entry_data(record: FiringRecord, teammates: Teammates) -> dict[str, Any]:
+def _dump_firing(record: FiringRecord, teammates: Teammates) -> dict[str, Any]:
     firing, job, run = record.firing, record.job, record.run
     zone = job.schedule.zone
     data: dict[str, Any] = {

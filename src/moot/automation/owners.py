@@ -1,4 +1,4 @@
-"""Which conversation automation works for, and which agents a run may have work for it. Used by the tools."""
+"""Finds the conversation that owns a job, task or workflow, and checks which agents a run may start. Used by tools."""
 
 from collections.abc import Awaitable, Callable, Iterable
 

@@ -62,7 +62,7 @@ class SavedWorkflows:
             with open(path, "rb") as file:
                 text = file.read(MAX_BYTES + 1).decode()
         except FileNotFoundError:
-            near = suggest_name(name, self._names(owner))
+            near = suggest_name(name, self._list_names(owner))
             raise NotFound(
                 f"there is no saved workflow {name!r}", fix=f"{near}`moot workflow list` lists them."
             ) from None
@@ -72,7 +72,7 @@ class SavedWorkflows:
 
     def list_names(self, owner: str) -> list[str]:
         """Return the names of a sender's workflows. Their texts together could be very large."""
-        return sorted(self._names(owner))
+        return sorted(self._list_names(owner))
 
     def remove(self, owner: str, name: str) -> SavedWorkflow:
         """Delete a workflow file; return what it was."""
@@ -83,7 +83,7 @@ class SavedWorkflows:
             raise StoreError(f"the workflow cannot be removed: {error.strerror}") from error
         return found
 
-    def _names(self, owner: str) -> Iterator[str]:
+    def _list_names(self, owner: str) -> Iterator[str]:
         try:
             entries = os.listdir(self.find_folder(owner))
         except OSError:

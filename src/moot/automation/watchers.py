@@ -1,4 +1,4 @@
-"""Watchers: who is told when something may have changed, by its id. Used by workflow_executor.py."""
+"""Watchers: callbacks for changes of workflow runs, by run id. Used by workflow_executor.py."""
 
 from collections.abc import Callable
 

@@ -136,7 +136,7 @@ class WorkflowExecutor:
     def _activate(self, active: ActiveWorkflow) -> None:
         self._active[active.run.id] = active
         self._concurrency.add(active)
-        self._go_on(active)
+        self._continue_run(active)
 
     def close(self) -> None:
         """Start no more steps because the daemon stops. Unfinished workflows go on at the next start."""
@@ -182,7 +182,7 @@ class WorkflowExecutor:
 
     # ---- execution ----------------------------------------------------------------------------
 
-    def _go_on(self, active: ActiveWorkflow) -> None:
+    def _continue_run(self, active: ActiveWorkflow) -> None:
         """Start what can be started, end the workflow if it is over, and tell those who watch it."""
         self._start_ready_steps()
         if active.is_over and not self._closing:
@@ -232,7 +232,7 @@ class WorkflowExecutor:
         else:
             active.progress.finish(step.id, result)
             await self._report_step(active, step, result)
-        self._go_on(active)
+        self._continue_run(active)
 
     async def _attempt(self, active: ActiveWorkflow, step: WorkflowStep, attempt: StepAttempt) -> Run:
         """Return the ended run of an attempt. One that was stored before is awaited, not started again."""
@@ -290,7 +290,7 @@ class WorkflowExecutor:
         active.retrying.discard(step.id)
         active.progress.put_back(step.id)
         if active.run.id in self._active:
-            self._go_on(active)
+            self._continue_run(active)
 
     def _drop(self, active: ActiveWorkflow) -> None:
         self._active.pop(active.run.id, None)
@@ -344,7 +344,7 @@ class WorkflowExecutor:
         if active is not None:
             active.run = run
             await self._stop_steps(active)
-            self._go_on(active)
+            self._continue_run(active)
         return run
 
     async def _stop_steps(self, active: ActiveWorkflow) -> None:

@@ -1,4 +1,4 @@
-"""What a start of a workflow consists of, the reading of its text, and the runs of its steps."""
+"""Values and functions to start a workflow: its launch, its text, and the runs of its steps."""
 
 from collections.abc import Collection
 from random import Random

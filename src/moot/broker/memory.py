@@ -120,7 +120,7 @@ class MemoryBroker:
         with suppress(ValueError):
             self._connections.remove(connection)
 
-    def happens(self, probability: float) -> bool:
+    def draw_fault(self, probability: float) -> bool:
         return self._random is not None and probability > 0 and self._random.random() < probability
 
     def choose_time(self, longest: float) -> float:
@@ -143,7 +143,7 @@ class MemoryBroker:
             return Position(self.stream, self._last)
         position = self._append(parcel, message_id)
         self._ids[message_id] = position.sequence, now
-        if self.happens(self.faults.duplicates):
+        if self.draw_fault(self.faults.duplicates):
             self._append(parcel, message_id)
         for connection in self._connections:
             connection.wake()
@@ -182,12 +182,12 @@ class MemoryBroker:
             if messages.pop(arrival.position.sequence, None) is not None:
                 self._bytes -= _measure(arrival.parcel)
 
-    def spread(self, sender: "MemoryConnection", payload: bytes) -> None:
+    def broadcast(self, sender: "MemoryConnection", payload: bytes) -> None:
         """Give an announcement to all other connections. Nobody waits for it, and nobody is told if it is lost."""
         for connection in self._connections:
-            if connection is not sender and not self.happens(self.faults.lost_presence):
+            if connection is not sender and not self.draw_fault(self.faults.lost_presence):
                 delay = self.choose_time(self.faults.delay)
-                self.clock.call_later(delay, lambda to=connection: to.hear(sender.name, payload))  # type: ignore[misc]
+                self.clock.call_later(delay, lambda to=connection: to.receive_presence(sender.name, payload))  # type: ignore[misc]
 
 
 class MemoryConnection:
@@ -269,15 +269,15 @@ class MemoryConnection:
     async def _publish(self, parcel: Parcel, message_id: str) -> Position | BrokerUnavailable:
         connection = self._connection
         try:
-            await self._travel(connection)
+            await self._delay(connection)
             position = self._broker.store(parcel, message_id)
-            is_lost = self._broker.happens(self._broker.faults.lost_acknowledgements)
-            await self._travel(connection)
+            is_lost = self._broker.draw_fault(self._broker.faults.lost_acknowledgements)
+            await self._delay(connection)
         except BrokerUnavailable as error:
             return error
         return BrokerUnavailable("the broker did not acknowledge the message") if is_lost else position
 
-    async def _travel(self, connection: int) -> None:
+    async def _delay(self, connection: int) -> None:
         """Take the time that a message is under way. Raise BrokerUnavailable if the connection breaks meanwhile."""
         if delay := self._broker.choose_time(self._broker.faults.delay):
             await self._broker.clock.sleep(delay)
@@ -288,9 +288,9 @@ class MemoryConnection:
 
     async def announce(self, payload: bytes) -> None:
         if self.is_connected and not self._is_cut:
-            self._broker.spread(self, payload)
+            self._broker.broadcast(self, payload)
 
-    def hear(self, name: str, payload: bytes) -> None:
+    def receive_presence(self, name: str, payload: bytes) -> None:
         if self.is_connected and not self._is_cut:
             for handle in self._presence_handlers:
                 handle(name, payload)
@@ -327,13 +327,13 @@ class MemoryConnection:
             if not batch.arrivals and not is_first:
                 await self._wait_for_change()
                 continue
-            await self._travel(connection)
+            await self._delay(connection)
             await handle(batch)
             is_first = False
-            if self._broker.happens(self._broker.faults.lost_receipts):
+            if self._broker.draw_fault(self._broker.faults.lost_receipts):
                 self.disconnect()
                 self.reconnect_soon()
-            await self._travel(connection)
+            await self._delay(connection)
             self._broker.acknowledge(store, batch)
             if pause := self._broker.choose_time(self._broker.faults.slowness):
                 await self._broker.clock.sleep(pause)

@@ -146,7 +146,7 @@ class NatsBroker:
         # Not only until it is cancelled: asyncio.wait_for, which nats-py connects with, loses a cancellation that
         # comes together with the result.
         while not self._is_closed:
-            link = NatsLink(self._settings, self._clock, self._hear)
+            link = NatsLink(self._settings, self._clock, self._receive_presence)
             try:
                 if await self._open(link) and not self._is_closed:
                     wait = _FIRST_WAIT
@@ -170,7 +170,7 @@ class NatsBroker:
                 await remove_malformed(link, self._report_malformed)
             except Exception as error:  # noqa: BLE001 - whatever the server answers, it is tried again
                 if not link.is_lost:
-                    logger.info("messages for nobody stay: %s", describe(error, self._settings.url))
+                    logger.info("messages without a receiver are not removed: %s", describe(error, self._settings.url))
             await self._clock.sleep(_MALFORMED_SECONDS)
 
     def _report_malformed(self, subject: str) -> None:
@@ -217,7 +217,7 @@ class NatsBroker:
             self._note_problem(f"the connection to {self._settings.url} was lost")
         self._report(False)
 
-    def _hear(self, name: str, payload: bytes) -> None:
+    def _receive_presence(self, name: str, payload: bytes) -> None:
         for handle in self._presence_handlers:
             handle(name, payload)
 

@@ -1,4 +1,4 @@
-"""Says what is wrong with a NATS server or the connection to it, in words a person can act on. Used by nats.py."""
+"""Explains errors of a NATS server or of the connection to it, with what a person can do. Used by nats.py."""
 
 import re
 import socket
@@ -12,7 +12,10 @@ from moot.domain.errors import MootError
 # Numbers of JetStream errors (err_code).
 STREAM_DIFFERS = 10058
 FILTER_NOT_UNIQUE = 10100
-_NO_STORAGE = frozenset({10023, 10028, 10047})
+# The server has no room for a stream of that size; for another message of any stream (its disk, or max_file_store).
+_NO_ROOM_FOR_STREAM = frozenset({10028, 10047})
+_STORAGE_IS_FULL = 10023
+# A message was not stored: a limit of the stream, or whatever the server's file system has said.
 _STORE_FAILED = frozenset({10077, 10122})
 _NOT_ENABLED = frozenset({10039, 10076})
 
@@ -86,15 +89,18 @@ def _describe_jetstream(error: nats.js.errors.APIError) -> str:
     text = error.description or ""
     if error.err_code in _NOT_ENABLED or (isinstance(error, nats.js.errors.ServiceUnavailableError) and not text):
         return _NO_JETSTREAM
-    if error.err_code in _NO_STORAGE:
+    if error.err_code == _STORAGE_IS_FULL:
+        return (
+            "the storage of the NATS server is full: it takes no more messages. Give it more space on its disk, or a "
+            "larger max_file_store."
+        )
+    if error.err_code in _NO_ROOM_FOR_STREAM:
         return (
             f"the NATS server has too little storage for the stream: {text}. "
             "Give it more (max_file_store), or set a smaller [broker] max_stream_bytes."
         )
-    if error.err_code in _STORE_FAILED and "maximum" in text:
-        return "the broker's stream is full: the daemons that should receive its messages are not connected"
-    if "no space left" in text:
-        return "the disk of the NATS server is full"
+    if error.err_code in _STORE_FAILED:
+        return _describe_failed_store(text)
     if error.err_code == FILTER_NOT_UNIQUE:
         return (
             "another daemon receives the messages of this store: a copy of this home is running, "
@@ -106,3 +112,10 @@ def _describe_jetstream(error: nats.js.errors.APIError) -> str:
             "(nats stream rm MOOT); no message is lost."
         )
     return f"the NATS server reported: {text or 'an error without a text'}"
+
+
+def _describe_failed_store(text: str) -> str:
+    # Only the text tells a limit of the stream from an error of the disk.
+    if "maximum" in text:
+        return "the broker's stream is full: the daemons that should receive its messages are not connected"
+    return f"the NATS server cannot write to its disk: {text or 'it does not say why'}. Look whether the disk is full."

@@ -32,6 +32,8 @@ _CONNECT_SECONDS = 2
 _ANSWER_SECONDS = 5.0
 _CLOSE_SECONDS = 2.0
 _MOST_PINGS = 2
+# A server with a full disk does not answer, and only its log says why.
+_NOT_ACKNOWLEDGED = "the NATS server does not acknowledge messages; look at its log, its disk may be full"
 
 
 class NatsSettings(Struct, frozen=True, kw_only=True):
@@ -215,7 +217,7 @@ class NatsLink:
                 await self.client.send_commands(commands)
                 await publication.is_answered
         except TimeoutError:
-            publication.give_up(BrokerUnavailable("the NATS server did not acknowledge the message"))
+            publication.give_up(BrokerUnavailable(_NOT_ACKNOWLEDGED))
         except nats.errors.Error as error:
             publication.give_up(self.explain(error))
         finally:

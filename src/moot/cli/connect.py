@@ -70,16 +70,17 @@ def _read_token(address: str) -> str:
     return token
 
 
-async def ensure_running(home: Paths) -> None:
-    """Start the daemon unless it answers, with a note on stderr."""
+async def ensure_running(home: Paths) -> bool:
+    """Start the daemon unless it answers, with a note on stderr. Return whether it was started."""
     if await daemon_process.is_answering(home):
-        return
+        return False
     with output.progress("The daemon is not running, starting it") as bar:
         pid = await daemon_process.start(home)
         bar.say(hint(f"Started the daemon (pid {pid}); `moot down` stops it."))
     async with connect(home.socket) as connection:
         stats = (await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))).stats
     print_problems(stats)
+    return True
 
 
 def run_connected(work: Callable[[Connection], Awaitable[_T]], *, start: bool = True, about_config: bool = True) -> _T:

@@ -142,7 +142,7 @@ def check_answer(text: str) -> str:
     return answer
 
 
-def unknown_inquiry(inquiry_id: str, known: list[str]) -> NotFound:
+def make_unknown_error(inquiry_id: str, known: list[str]) -> NotFound:
     near = suggest_name(inquiry_id, known)
     return NotFound(
         f"invalid inquiry_id: there is no pending inquiry {inquiry_id[:60]!r}",

@@ -83,7 +83,7 @@ class SavedKnowledge(Struct, frozen=True):
     is_new: bool
 
 
-def result_key(agent: str, sender: str, tool: str) -> str:
+def make_result_key(agent: str, sender: str, tool: str) -> str:
     """Return the key of a result. Names of agents and tools have no colon, so no two owners share a key."""
     return f"{RESULT_KEY}{agent}:{sender}:{tool}"
 
@@ -144,5 +144,5 @@ def add_temporal_tag(tags: Sequence[str], category: KnowledgeCategory) -> tuple[
     return (*own, TemporalTag.CURRENT_STATE if category is KnowledgeCategory.FACT else TemporalTag.EVERGREEN)
 
 
-def full_error(count: int) -> BadRequest:
+def make_full_error(count: int) -> BadRequest:
     return BadRequest(f"there are {count} entries already", fix="Forget some with `moot knowledge forget`.")

@@ -158,7 +158,7 @@ class LearningStats(Struct, frozen=True, kw_only=True):
     tools: tuple[ToolCount, ...] = ()
 
 
-def stats_data(stats: LearningStats) -> dict[str, Any]:
+def dump_stats(stats: LearningStats) -> dict[str, Any]:
     """Return the summary as JSON data; times are in seconds since 1970, 0 if there are none."""
     return {
         "total": stats.total,
@@ -171,7 +171,7 @@ def stats_data(stats: LearningStats) -> dict[str, Any]:
     }
 
 
-def trigger(tool: str) -> str:
+def make_trigger(tool: str) -> str:
     return f"tool:{tool}"
 
 
@@ -190,12 +190,12 @@ def parse_category(name: str) -> LearningCategory:
         ) from None
 
 
-def confidence_after_success(confidence: float) -> float:
+def raise_confidence(confidence: float) -> float:
     """Return the confidence after one more success: a tenth closer to 1."""
     return confidence + (1.0 - confidence) * 0.1
 
 
-def confidence_after_failure(confidence: float) -> float:
+def lower_confidence(confidence: float) -> float:
     """Return the confidence after the fix was offered and did not help: a fifth less."""
     return confidence * 0.8
 
@@ -240,7 +240,7 @@ _SIGNS = tuple(
 )
 
 
-def failure(tool: str, error: str, taint: frozenset[str] = frozenset()) -> Failure:
+def generalise_failure(tool: str, error: str, taint: frozenset[str] = frozenset()) -> Failure:
     """Return the general pattern of an error: similar failures have the same pattern.
 
     Only the first line is used, without details of the call.
@@ -316,7 +316,7 @@ def _is_similar(failed: Mapping[str, str], worked: Mapping[str, str], changed: S
     return bool(both) and all(SequenceMatcher(None, old, new).ratio() >= _ALIKE for old, new in both)
 
 
-def offer_text(learning: Learning) -> str:
+def render_offer(learning: Learning) -> str:
     """Return what is added to the result of a call that failed in a known way. The fix is quoted: it is data."""
     return (
         "(A failure like this is known. What helped then, as it was recorded: "

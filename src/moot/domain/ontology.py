@@ -184,12 +184,13 @@ def require_term(terms: Terms, kind: TermKind, name: str) -> Term:
     return found
 
 
-def unknown_error(terms: Terms, kind: TermKind, name: str) -> NotFound:
+def make_unknown_error(terms: Terms, kind: TermKind, name: str) -> NotFound:
     """Return the error for data that uses an unknown type or predicate: the nearest name, and how to add it."""
     near = suggest_name(name, [term.name for term in terms.values() if term.kind is kind and not term.taint])
     return NotFound(
         f"there is no {kind} {name[:NAME_LENGTH]!r}",
-        fix=f"{near}An agent adds one with `propose`, an import with `{kind}s`, a person with `moot graph add {kind}`.",
+        fix=f"{near}An agent adds one with `propose`, an import with `{kind}s`, "
+        f"a person with `moot graph define {kind}`.",
     )
 
 
@@ -209,7 +210,7 @@ def check_proposal(terms: Terms, kind: TermKind, name: str) -> None:
         if _is_typo(name, known):
             raise NotFound(
                 f"there is no {kind} {name!r}",
-                fix=f"Did you mean {known!r}? A person can add it as it is: `moot graph add {kind} {name}`.",
+                fix=f"Did you mean {known!r}? A person can add it as it is: `moot graph define {kind} {name}`.",
             ).with_taint(terms[kind, known].taint)
     check_number(terms, kind, name)
 
@@ -288,7 +289,7 @@ def format_time(at: float, *, is_exact: bool = False) -> str:
         return ""
 
 
-def fact_data(fact: Fact) -> dict[str, object]:
+def dump_fact(fact: Fact) -> dict[str, object]:
     """Return what is known about a fact besides its triple."""
     data: dict[str, object] = {
         "confidence": fact.confidence,

@@ -25,7 +25,7 @@ from moot.domain.secret import find_references
 from moot.domain.text import clean
 from moot.domain.trace import TraceKind
 from moot.domain.visible import show_start
-from moot.hooks.call_description import describe, one_line
+from moot.hooks.call_description import describe, render_line
 
 # Tools that ask in every mode and under every policy.
 ALWAYS_ASKING = ("payment_*",)
@@ -106,7 +106,7 @@ class ApprovalGate:
         failure = await _find_failure(call, is_asked=is_asked)
         if failure is not None:
             return failure
-        approval = await self._approval(call, reason)
+        approval = await self._describe_approval(call, reason)
         approval = replace(approval, exact=NO_RULE) if tainted else approval
         # A rule does not apply once the run has seen untrusted text, unless it was made with that in view. An ask of an
         # earlier daemon about this call must be closed by using it: otherwise the next daemon would execute the call
@@ -148,7 +148,7 @@ class ApprovalGate:
                 state="granted",
                 by=f"auto_approve: {level}",
                 reason=judged.waived,
-                call=show_start(one_line(call.tool, mask_arguments(call.tool.spec, call.arguments)), LINE),
+                call=show_start(render_line(call.tool, mask_arguments(call.tool.spec, call.arguments)), LINE),
             )
 
     async def _judge(self, call: GateCall, config: InterceptorConfig) -> Judgement:
@@ -159,19 +159,19 @@ class ApprovalGate:
         if _matches_any(spec.name, config.exempt_tools) or config.policy == "none":
             return Judgement(call=call)
         if config.policy == "all":
-            return await self._turn_dial(call, "every tool needs approval")
+            return await self._apply_auto_approve(call, "every tool needs approval")
         if spec.safety is not Safety.DANGEROUS:
             return Judgement(call=call)
         found = await self._modes.find_of_run(call.context)
         if config.policy == "configured" and not found.is_chosen:
             return Judgement(call=call)
         if found.mode not in (Mode.WORK, Mode.FREE):
-            return await self._turn_dial(call, "it is dangerous")
+            return await self._apply_auto_approve(call, "it is dangerous")
         reach = await _find_reach(call)
         reason = _explain_danger(call, reach, found.mode)
         return Judgement(reason=reason, call=call if reason or reach is None else _bind(call, reach))
 
-    async def _turn_dial(self, call: GateCall, reason: str) -> Judgement:
+    async def _apply_auto_approve(self, call: GateCall, reason: str) -> Judgement:
         """Judge a call that a mode or the policy asks about: the auto-approve dial may answer instead of a person.
 
         It never does once the run has seen untrusted text. Doubtful commands and secrets do not come here.
@@ -221,7 +221,7 @@ class ApprovalGate:
             )
         return replace(_refusal_result(text), unasked=True)
 
-    async def _approval(self, call: GateCall, reason: str) -> Ask:
+    async def _describe_approval(self, call: GateCall, reason: str) -> Ask:
         shown = mask_arguments(call.tool.spec, call.arguments)
         approval = await describe(call, shown, reason)
         return approval if shown is call.arguments else await self._sealer.seal(approval, call.arguments)

@@ -21,9 +21,9 @@ async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Ask:
     context, tool = call.context, call.tool
     arguments = msgspec.json.encode(shown, order="sorted").decode()
     binding = await tool.bind(call.arguments, context) if isinstance(tool, Binds) else Binding()
-    line = one_line(tool, shown)
-    preview = await _preview(call, shown, line)
-    exact = _exact(call, arguments, binding)
+    line = render_line(tool, shown)
+    preview = await _render_preview(call, shown, line)
+    exact = _digest_exact_call(call, arguments, binding)
     return Ask(
         kind=AskKind.APPROVAL,
         id=approval_id(context.run_id, call.id),
@@ -34,7 +34,7 @@ async def describe(call: GateCall, shown: dict[str, Any], reason: str) -> Ask:
         chain=context.chain,
         tool=tool.spec.name,
         arguments=arguments,
-        subject=_subject(call, line, binding, exact),
+        subject=_describe_rule(call, line, binding, exact),
         line=line,
         preview=preview,
         reason=reason,
@@ -54,14 +54,14 @@ async def _find_shape(call: GateCall) -> CallShape | None:
     return await call.tool.shape(call.arguments, call.context)
 
 
-async def _preview(call: GateCall, shown: dict[str, Any], line: str) -> str:
+async def _render_preview(call: GateCall, shown: dict[str, Any], line: str) -> str:
     """Return the tool's preview; for a tool without one, the arguments if they do not fit the line."""
     if isinstance(call.tool, Previews):
         return clean(await call.tool.preview(call.arguments, call.context))
     return msgspec.json.format(msgspec.json.encode(shown)).decode() if len(line) > LINE else ""
 
 
-def _exact(call: GateCall, arguments: str, binding: Binding) -> str:
+def _digest_exact_call(call: GateCall, arguments: str, binding: Binding) -> str:
     """Return the digest that a rule for exactly this call is bound to."""
     name, command = call.tool.spec.name, call.arguments.get("command")
     if name in COMMANDS and isinstance(command, str):
@@ -70,7 +70,7 @@ def _exact(call: GateCall, arguments: str, binding: Binding) -> str:
     return digest("arguments", name, arguments, call.context.cwd, binding.what, binding.place)
 
 
-def _subject(call: GateCall, line: str, binding: Binding, exact: str) -> str:
+def _describe_rule(call: GateCall, line: str, binding: Binding, exact: str) -> str:
     """Return what such a rule covers, in words."""
     cwd, what = clean(call.context.cwd), f", {binding.what}" if binding.what else ""
     place = f" at {clean(binding.place)}" if binding.place else ""
@@ -79,7 +79,7 @@ def _subject(call: GateCall, line: str, binding: Binding, exact: str) -> str:
     return f"exactly these arguments (sha256 {exact[:16]}) in {cwd}{place}{what}: {line}"
 
 
-def one_line(tool: Any, arguments: dict[str, Any]) -> str:
+def render_line(tool: Any, arguments: dict[str, Any]) -> str:
     """Return the call as its tool says it in one line; it is shown exactly when it is stored."""
     text = tool.line(arguments) if isinstance(tool, Renders) else ""
     return clean(text or f"{tool.spec.name} {msgspec.json.encode(arguments).decode()}")

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from moot.domain.knowledge import Knowledge, KnowledgeCategory, result_key
+from moot.domain.knowledge import Knowledge, KnowledgeCategory, make_result_key
 from moot.domain.knowledge_config import KnowledgeConfig
 from moot.domain.output import is_binary, shorten
 from moot.domain.ports.clock import Clock
@@ -71,7 +71,7 @@ class KnowledgeSaver:
         return Knowledge(
             owner=owner,
             agent=context.speaker,
-            key=result_key(context.speaker, owner, tool),
+            key=make_result_key(context.speaker, owner, tool),
             category=KnowledgeCategory.FACT,
             # Far more than is kept, so that a secret that is cut in two here is in the part that is dropped.
             content=shorten(result.content, 2 * self._config().max_characters + 6 * LONGEST_SECRET)[0],

@@ -15,11 +15,11 @@ from moot.domain.learning import (
     Overcome,
     choose_fix,
     describe_correction,
-    failure,
+    generalise_failure,
     make_id,
-    offer_text,
+    make_trigger,
+    render_offer,
     summarise_arguments,
-    trigger,
 )
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.hook import GateCall, Proceed
@@ -104,7 +104,7 @@ class LearningObserver:
         if result is None:
             return lesson
         if has_failed:
-            learnt = failure(tool, self._redact((result.failure or result.content)[:4_000]), result.taint)
+            learnt = generalise_failure(tool, self._redact((result.failure or result.content)[:4_000]), result.taint)
             learnt = replace(learnt, run_taint=context.taint)
             self._counts["failures"] += 1
             return replace(lesson, failure=learnt, unhelpful=self._remember(call, learnt))
@@ -147,7 +147,7 @@ class LearningObserver:
             return result
         try:
             owner = owner_of(call.context.asks_in.sender)
-            fix = choose_fix(await self._learnings.list_of_trigger(owner, trigger(failed.tool)), failed)
+            fix = choose_fix(await self._learnings.list_of_trigger(owner, make_trigger(failed.tool)), failed)
         except Exception:
             logger.exception("no fix was looked up for a failure of %s", failed.tool)
             return result
@@ -160,9 +160,9 @@ class LearningObserver:
 
 def _list_other_fixes(owner: str, tool: str, overcome: Iterable[_Failed]) -> tuple[str, ...]:
     """Return the learnings that were offered for a failure without being about exactly its pattern."""
-    offered = {each.offered for each in overcome if each.offered != make_id(owner, trigger(tool), each.pattern)}
+    offered = {each.offered for each in overcome if each.offered != make_id(owner, make_trigger(tool), each.pattern)}
     return tuple(sorted(offered - {""}))
 
 
 def _add_fix(result: ToolResult, fix: Learning) -> ToolResult:
-    return replace(result, content=f"{result.content.rstrip()}\n\n{offer_text(fix)}", taint=result.taint | fix.taint)
+    return replace(result, content=f"{result.content.rstrip()}\n\n{render_offer(fix)}", taint=result.taint | fix.taint)

@@ -1,4 +1,4 @@
-"""What vectors are made with: the words of a text, a model of a provider, or nothing. Chosen by [rag] embeddings."""
+"""Embedders: make the vectors of texts from their words or with a model of a provider. Chosen by [rag] embeddings."""
 
 from collections.abc import Callable
 from typing import Any, Protocol

@@ -11,7 +11,7 @@ from moot.domain.rag import MOST_RESULTS, SourceKind
 from moot.domain.senders import owner_of
 from moot.retrieval.answers import Answers
 from moot.retrieval.documents import ARCHIVE, Documents
-from moot.retrieval.render import answer_data, found_data, report_data
+from moot.retrieval.render import answer_data, dump_passages, report_data
 
 GROUP = "documents"
 _FOUND = 5
@@ -99,7 +99,7 @@ class RagSearch:
         found = await self._documents.search(
             owner, str(arguments["query"]), limit=limit, source=str(arguments.get("source") or "")
         )
-        data = found_data(found, context.cwd)
+        data = dump_passages(found, context.cwd)
         if not found.passages:
             sources = await self._documents.list_sources(owner)
             data["message"] = (

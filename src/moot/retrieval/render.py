@@ -1,4 +1,4 @@
-"""What agents and people are told of sources, passages and answers, as JSON values. Pure."""
+"""Renders sources, passages and answers as JSON values for agents and people. Pure."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def _list_reasons(reasons: dict[str, str], cwd: str) -> list[dict[str, str]]:
     return [{"document": shorten_place(name, cwd), "reason": reason} for name, reason in listed]
 
 
-def found_data(found: Found, cwd: str) -> dict[str, Any]:
+def dump_passages(found: Found, cwd: str) -> dict[str, Any]:
     results = [
         {
             "citation": cite(each.passage, cwd),

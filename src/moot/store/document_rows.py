@@ -58,7 +58,7 @@ def add_source(db: apsw.Connection, owner: ConversationKey, new: Source) -> Sour
             "INSERT INTO document_sources (owner, kind, place, folder, taint, added_at) VALUES (?, ?, ?, ?, ?, ?)",
             (number, new.kind.value, new.place, new.folder, rows.encode_taint(new.taint), new.added_at),
         )
-    return _source(rows.one(db.execute(named, (number, new.place))))
+    return _read_source(rows.one(db.execute(named, (number, new.place))))
 
 
 def _find_owner(db: apsw.Connection, owner: ConversationKey) -> int:
@@ -87,7 +87,9 @@ def list_sources(db: apsw.Connection, owner: ConversationKey) -> list[SourceRepo
         " FROM document_sources AS s WHERE owner = ? ORDER BY number",
         (_find_owner(db, owner),),
     )
-    return [SourceReport(source=_source(row[:7]), documents=row[7], passages=row[8], refused=row[9]) for row in found]
+    return [
+        SourceReport(source=_read_source(row[:7]), documents=row[7], passages=row[8], refused=row[9]) for row in found
+    ]
 
 
 def list_unfinished(db: apsw.Connection) -> list[tuple[ConversationKey, Source]]:
@@ -95,7 +97,7 @@ def list_unfinished(db: apsw.Connection) -> list[tuple[ConversationKey, Source]]
         f"SELECT agent, sender, {_SOURCE} FROM document_sources JOIN document_owners ON document_owners.id = owner"
         " WHERE completed_at = 0 ORDER BY number"
     )
-    return [(ConversationKey(agent, sender), _source(row)) for agent, sender, *row in found]
+    return [(ConversationKey(agent, sender), _read_source(row)) for agent, sender, *row in found]
 
 
 def forget_source(db: apsw.Connection, owner: ConversationKey, source: int) -> int:
@@ -108,7 +110,7 @@ def forget_source(db: apsw.Connection, owner: ConversationKey, source: int) -> i
     return len(names)
 
 
-def _source(row: Sequence[Any]) -> Source:
+def _read_source(row: Sequence[Any]) -> Source:
     number, kind, place, folder, taint, added_at, completed_at = row
     return Source(
         number=number,
@@ -262,7 +264,7 @@ def list_passages(db: apsw.Connection, owner: ConversationKey, source: int, docu
     if not _is_owned(db, owner, source):
         return []
     found = db.execute(f"{_PASSAGE} WHERE d.source = ? AND d.name = ? ORDER BY p.number", (source, document))
-    return [_passage(row) for row in found]
+    return [_read_passage(row) for row in found]
 
 
 def list_vectors(db: apsw.Connection, owner: ConversationKey, embedder: str, after: int, unless: int) -> PassageVectors:
@@ -302,11 +304,11 @@ def get_passages(db: apsw.Connection, owner: ConversationKey, numbers: Sequence[
     first, last = _reach(_find_owner(db, owner))
     own = [number for number in numbers if first <= number <= last]
     found = db.execute(f"{_PASSAGE} WHERE p.number IN {dialect.among('?')}", (msgspec.json.encode(own).decode(),))
-    by_number = {row[0]: _passage(row) for row in found}
+    by_number = {row[0]: _read_passage(row) for row in found}
     return [by_number[number] for number in own if number in by_number]
 
 
-def _passage(row: rows.Row) -> IndexedPassage:
+def _read_passage(row: rows.Row) -> IndexedPassage:
     number, source, name, title, content, heading, first_line, last_line, page, taint = row
     return IndexedPassage(
         number=number,

@@ -19,7 +19,7 @@ from moot.store.sqlite import SqliteStore
 T = TypeVar("T")
 
 _TERM = "kind, name, status, is_exclusive, reason, changed_at, taint"
-_ENTITY = "number, id, type, root, parent, merge_reason, merge_taint, created_at, taint"
+_ENTITY = "SELECT number, id, type, root, parent, merge_reason, merge_taint, created_at, taint FROM graph_entities"
 # A fact with the names of its entities before and after merges: s and o are those it was asserted with.
 _FACT = (
     "SELECT f.number, sr.id, f.predicate, orr.id, sr.type, s.type, orr.type, o.type, f.confidence, f.source,"
@@ -65,7 +65,7 @@ class SqlGraphRows:
                 " (SELECT max(number) FROM graph_terms WHERE owner = ? GROUP BY kind, name) ORDER BY kind, name",
                 (self._owner,),
             )
-            self._terms = {**BUILT_IN_TERMS, **{(term.kind, term.name): term for term in map(_term, found)}}
+            self._terms = {**BUILT_IN_TERMS, **{(term.kind, term.name): term for term in map(_read_term, found)}}
         return self._terms
 
     def list_changes(self, kind: TermKind, name: str) -> list[Term]:
@@ -74,7 +74,7 @@ class SqlGraphRows:
             (self._owner, kind.value, name),
         )
         built_in = BUILT_IN_TERMS.get((kind, name))
-        return [*([built_in] if built_in else []), *map(_term, found)]
+        return [*([built_in] if built_in else []), *map(_read_term, found)]
 
     def add_term(self, term: Term) -> None:
         self._db.execute(
@@ -95,13 +95,11 @@ class SqlGraphRows:
     # ---- entities ----
 
     def find_entity(self, entity_id: str) -> EntityRow | None:
-        row = self._db.execute(
-            f"SELECT {_ENTITY} FROM graph_entities WHERE owner = ? AND id = ?", (self._owner, entity_id)
-        ).fetchone()
-        return None if row is None else _entity(row)
+        row = self._db.execute(f"{_ENTITY} WHERE owner = ? AND id = ?", (self._owner, entity_id)).fetchone()
+        return None if row is None else _read_entity(row)
 
     def get_entity(self, number: int) -> EntityRow:
-        return _entity(rows.one(self._db.execute(f"SELECT {_ENTITY} FROM graph_entities WHERE number = ?", (number,))))
+        return _read_entity(rows.one(self._db.execute(f"{_ENTITY} WHERE number = ?", (number,))))
 
     def add_entity(self, entity_id: str, type_name: str, statement: Statement) -> EntityRow:
         self._db.execute(
@@ -135,15 +133,15 @@ class SqlGraphRows:
         )
 
     def list_group(self, root: int) -> list[EntityRow]:
-        found = self._db.execute(f"SELECT {_ENTITY} FROM graph_entities WHERE root = ? ORDER BY number", (root,))
-        return [_entity(row) for row in found]
+        found = self._db.execute(f"{_ENTITY} WHERE root = ? ORDER BY number", (root,))
+        return [_read_entity(row) for row in found]
 
     def list_similar(self, entity_id: str) -> list[EntityRow]:
         found = self._db.execute(
-            f"SELECT {_ENTITY} FROM graph_entities WHERE owner = ?1 AND {dialect.begins_with('id', '?2')} LIMIT ?3",
+            f"{_ENTITY} WHERE owner = ?1 AND {dialect.begins_with('id', '?2')} LIMIT ?3",
             (self._owner, entity_id[:1], _SIMILAR),
         )
-        return [_entity(row) for row in found]
+        return [_read_entity(row) for row in found]
 
     def list_roots(self, type_name: str, filters: Sequence[PropertyFilter], after: int, limit: int) -> list[EntityRow]:
         conditions = "owner = ? AND root = number AND number > ?"
@@ -159,10 +157,8 @@ class SqlGraphRows:
                 )
                 values += [name, value, self._owner]
         found: list[EntityRow] = []
-        for each in self._db.execute(
-            f"SELECT {_ENTITY} FROM graph_entities WHERE {conditions} ORDER BY number", values
-        ):
-            row = _entity(each)
+        for each in self._db.execute(f"{_ENTITY} WHERE {conditions} ORDER BY number", values):
+            row = _read_entity(each)
             if filters:
                 properties = {name: value for name, (value, _) in self.load_properties(row.number).items()}
                 if not all(matches(properties, *wanted) for wanted in filters):
@@ -237,7 +233,7 @@ class SqlGraphRows:
         )
 
     def get_fact(self, number: int) -> Fact:
-        return _fact(rows.one(self._db.execute(f"{_FACT} WHERE f.number = ?", (number,))))
+        return _read_fact(rows.one(self._db.execute(f"{_FACT} WHERE f.number = ?", (number,))))
 
     def find_same(self, subject: EntityRow, predicate: str, target: EntityRow, valid: Period) -> int:
         found = self._db.execute(
@@ -301,7 +297,7 @@ class SqlGraphRows:
             " ON contested.root = s.root AND contested.predicate = f.predicate WHERE f.owner = ?1 AND f.is_wrong = 0",
             (self._owner, _encode(predicates)),
         )
-        return [_fact(row) for row in found]
+        return [_read_fact(row) for row in found]
 
     # ---- counts, and the end ----
 
@@ -342,14 +338,14 @@ class SqlGraphRows:
 
 def _take(found: Iterable[rows.Row], accepts: Callable[[Fact], bool], limit: int) -> list[Fact]:
     """Return the first facts that are wanted; reads no more than needed."""
-    return list(islice(filter(accepts, map(_fact, found)), limit))
+    return list(islice(filter(accepts, map(_read_fact, found)), limit))
 
 
 def _encode(names: Collection[str]) -> str:
     return msgspec.json.encode(sorted(names)).decode()
 
 
-def _term(row: rows.Row) -> Term:
+def _read_term(row: rows.Row) -> Term:
     kind, name, status, is_exclusive, reason, changed_at, taint = row
     return Term(
         kind=TermKind(kind),
@@ -362,7 +358,7 @@ def _term(row: rows.Row) -> Term:
     )
 
 
-def _entity(row: rows.Row) -> EntityRow:
+def _read_entity(row: rows.Row) -> EntityRow:
     number, entity_id, type_name, root, parent, merge_reason, merge_taint, created_at, taint = row
     return EntityRow(
         number=number,
@@ -377,7 +373,7 @@ def _entity(row: rows.Row) -> EntityRow:
     )
 
 
-def _fact(row: rows.Row) -> Fact:
+def _read_fact(row: rows.Row) -> Fact:
     start, end = row[10], row[11]
     return Fact(
         number=row[0],

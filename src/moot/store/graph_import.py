@@ -15,7 +15,7 @@ from moot.domain.graph import (
 )
 from moot.domain.ontology import Term, TermKind, TermStatus, check_number, check_proposal
 from moot.store.graph_rows import EntityRow, GraphRows
-from moot.store.graph_rules import MOST_ALIASES, add_fact, check_alike, conflicts_about, type_of, use_entity
+from moot.store.graph_rules import MOST_ALIASES, add_fact, check_alike, find_conflicts_about, find_type_of, use_entity
 from moot.store.graph_terms import check_term, use_term
 
 _REASON = "imported as an alias"
@@ -50,7 +50,7 @@ class _Import:
         contested = {
             fact.number
             for subject, predicate in sorted(self._changed)
-            for conflict in conflicts_about(self._rows, subject, predicate)
+            for conflict in find_conflicts_about(self._rows, subject, predicate)
             for fact in conflict.facts
         }
         return Imported(
@@ -125,7 +125,7 @@ class _Import:
                 continue
             check_term(rows, TermKind.TYPE, type_name, proposes=True)
             row = rows.find_entity(entity_id)
-            known = types.get(entity_id) or ((row.type or type_of(rows.list_group(row.root))) if row else "")
+            known = types.get(entity_id) or ((row.type or find_type_of(rows.list_group(row.root))) if row else "")
             if known and known != type_name:
                 fix = "Give it that type, or another id."
                 raise Conflict(f"{entity_id!r} is a {known}, not a {type_name}", fix=fix)

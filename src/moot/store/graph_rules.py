@@ -53,7 +53,7 @@ def assert_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes
     asserted = add_fact(rows, new, statement, proposes=proposes)
     if not asserted.is_new:
         return asserted
-    found = conflicts_about(rows, asserted.fact.subject, asserted.fact.predicate)
+    found = find_conflicts_about(rows, asserted.fact.subject, asserted.fact.predicate)
     conflict = next((each for each in found if asserted.fact in each.facts), None)
     return replace(asserted, conflict=conflict)
 
@@ -91,7 +91,7 @@ def _confirm(rows: GraphRows, known: Fact, new: NewFact, statement: Statement) -
         rows.confirm_fact(known.number, new.confidence, known.source, known.taint)
 
 
-def conflicts_about(rows: GraphRows, subject: str, predicate: str = "") -> list[FactConflict]:
+def find_conflicts_about(rows: GraphRows, subject: str, predicate: str = "") -> list[FactConflict]:
     exclusive = list_exclusive(rows.load_terms())
     if predicate and predicate not in exclusive:
         return []
@@ -193,7 +193,7 @@ def _find_conflict(rows: GraphRows, conflict_id: str) -> FactConflict | None:
     if not number.isdecimal() or len(number) > _LONGEST_NUMBER:
         return None
     found = rows.list_facts(FactFilter(after=int(number) - 1, includes_hidden=True, limit=1), frozenset())
-    conflicts = conflicts_about(rows, found[0].subject, found[0].predicate) if found else []
+    conflicts = find_conflicts_about(rows, found[0].subject, found[0].predicate) if found else []
     return next((each for each in conflicts if each.id == conflict_id), None)
 
 
@@ -239,7 +239,7 @@ def read_entity(rows: GraphRows, row: EntityRow) -> Entity:
     taints = [each.taint | each.merge_taint for each in group] + [taint for _, taint in properties.values()]
     return Entity(
         id=root.id,
-        type=type_of(group),
+        type=find_type_of(group),
         properties={name: value for name, (value, _) in properties.items()},
         aliases=tuple(each.id for each in group if each.number != root.number),
         taint=frozenset().union(*taints),
@@ -248,7 +248,7 @@ def read_entity(rows: GraphRows, row: EntityRow) -> Entity:
     )
 
 
-def type_of(group: Sequence[EntityRow]) -> str:
+def find_type_of(group: Sequence[EntityRow]) -> str:
     return next((each.type for each in group if each.type), "")
 
 
@@ -269,7 +269,7 @@ def use_entity(rows: GraphRows, entity_id: str, type_name: str, statement: State
         return rows.add_entity(entity_id, type_name, statement)
     if not type_name or row.type == type_name:
         return row
-    known = row.type or type_of(rows.list_group(row.root))
+    known = row.type or find_type_of(rows.list_group(row.root))
     if known and known != type_name:
         raise Conflict(
             f"{entity_id!r} is a {known}, not a {type_name}", fix="Leave the type out, or name another entity."
@@ -289,18 +289,18 @@ def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statemen
         error = Conflict(f"{duplicate!r} is merged into {into.id!r}", fix=f"Merge {into.id!r}, or undo that first.")
         raise error.with_taint(into.taint)
     group, others = rows.list_group(row.number), rows.list_group(target.number)
-    one, other = type_of(others), type_of(group)
+    one, other = find_type_of(others), find_type_of(group)
     if one and other and one != other:
         raise Conflict(f"{canonical!r} is a {one} and {duplicate!r} a {other}", fix="Merge entities of one type.")
     if len(group) + len(others) > MOST_ALIASES:
         raise BadRequest(f"{canonical!r} would have too many aliases", fix=f"At most {MOST_ALIASES} are kept.")
     moved = rows.count_about(row.number)
-    before = {each.id for name in (target.id, row.id) for each in conflicts_about(rows, name)}
+    before = {each.id for name in (target.id, row.id) for each in find_conflicts_about(rows, name)}
     for each in group:
         rows.put_entity(replace(each, root=target.number))
     merged = replace(row, root=target.number, parent=target.number, merge_reason=reason, merge_taint=statement.taint)
     rows.put_entity(merged)
-    made = tuple(each for each in conflicts_about(rows, target.id) if each.id not in before)
+    made = tuple(each for each in find_conflicts_about(rows, target.id) if each.id not in before)
     aliases = tuple(each.id for each in group)
     return MergedEntity(canonical=target.id, duplicate=row.id, facts=moved, aliases=aliases, conflicts=made)
 

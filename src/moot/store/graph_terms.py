@@ -13,8 +13,8 @@ from moot.domain.ontology import (
     check_open,
     check_proposal,
     check_transition,
+    make_unknown_error,
     require_term,
-    unknown_error,
 )
 from moot.store.graph_rows import GraphRows
 
@@ -31,7 +31,7 @@ def check_term(rows: GraphRows, kind: TermKind, name: str, *, proposes: bool) ->
     elif proposes:
         check_proposal(terms, kind, name)
     else:
-        raise unknown_error(terms, kind, name)
+        raise make_unknown_error(terms, kind, name)
     return known
 
 

@@ -14,7 +14,7 @@ from moot.domain.knowledge import (
     KnowledgeReader,
     SavedKnowledge,
     SourceClass,
-    full_error,
+    make_full_error,
 )
 from moot.store import dialect, knowledge_rows, owned_search, rows
 from moot.store.ranking import fragments, is_unspaced, terms
@@ -97,7 +97,7 @@ def _save(db: apsw.Connection, item: Knowledge, versions: int) -> SavedKnowledge
 def _check_room(db: apsw.Connection, owner: str) -> None:
     count = db.execute("SELECT count(*) FROM knowledge WHERE owner = ? AND agent = '' AND current", (owner,)).get
     if count >= MOST_ENTRIES:
-        raise full_error(count)
+        raise make_full_error(count)
 
 
 def _retire(db: apsw.Connection, item: Knowledge) -> None:
@@ -190,7 +190,7 @@ def _list_current(
             *([msgspec.json.encode(numbers).decode()] if numbers is not None else []),
         ),
     )
-    return [(row[0], _knowledge(row)) for row in found]
+    return [(row[0], _read_knowledge(row)) for row in found]
 
 
 def _list_versions(db: apsw.Connection, reader: KnowledgeReader, key: str) -> list[Knowledge]:
@@ -198,7 +198,7 @@ def _list_versions(db: apsw.Connection, reader: KnowledgeReader, key: str) -> li
         f"SELECT {_COLUMNS} FROM knowledge WHERE {_VISIBLE} AND key = ?3 ORDER BY version DESC",
         (reader.owner, reader.agent, key),
     )
-    return [_knowledge(row) for row in found]
+    return [_read_knowledge(row) for row in found]
 
 
 def _list_newest(
@@ -210,10 +210,10 @@ def _list_newest(
         " WHERE other.owner = knowledge.owner AND other.key = knowledge.key) ORDER BY key LIMIT ?5",
         (reader.owner, reader.agent, after, category.value if category else "", limit),
     )
-    return [_knowledge(row) for row in found]
+    return [_read_knowledge(row) for row in found]
 
 
-def _knowledge(row: rows.Row) -> Knowledge:
+def _read_knowledge(row: rows.Row) -> Knowledge:
     _, owner, key, version, category, content, tags, source, source_class, label, taint, at, agent, *origin = row
     return Knowledge(
         owner=owner,

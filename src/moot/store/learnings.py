@@ -18,10 +18,10 @@ from moot.domain.learning import (
     Lesson,
     Overcome,
     ToolCount,
-    confidence_after_failure,
-    confidence_after_success,
+    lower_confidence,
     make_id,
-    trigger,
+    make_trigger,
+    raise_confidence,
 )
 from moot.store import dialect, knowledge_rows, owned_search, rows
 from moot.store.ranking import fragments, is_unspaced, terms
@@ -94,9 +94,9 @@ def _learn(db: apsw.Connection, lessons: Sequence[Lesson]) -> None:
         if lesson.failure is not None:
             _record_failure(db, lesson, lesson.failure)
         for offered in lesson.helpful:
-            _rate(db, offered, confidence_after_success)
+            _rate(db, offered, raise_confidence)
         if lesson.unhelpful:
-            _rate(db, lesson.unhelpful, confidence_after_failure)
+            _rate(db, lesson.unhelpful, lower_confidence)
         for overcome in lesson.overcome:
             _record_success(db, lesson, overcome)
 
@@ -108,7 +108,7 @@ def _rate(db: apsw.Connection, number: str, rate: Callable[[float], float]) -> N
 
 
 def _record_failure(db: apsw.Connection, lesson: Lesson, failure: Failure) -> None:
-    known = trigger(failure.tool)
+    known = make_trigger(failure.tool)
     found = _find(db, lesson.owner, known, failure.pattern)
     if found is None:
         _make_room(db, lesson.owner)
@@ -136,7 +136,7 @@ def _record_failure(db: apsw.Connection, lesson: Lesson, failure: Failure) -> No
 
 
 def _record_success(db: apsw.Connection, lesson: Lesson, overcome: Overcome) -> None:
-    found = _find(db, lesson.owner, trigger(lesson.record.tool), overcome.pattern)
+    found = _find(db, lesson.owner, make_trigger(lesson.record.tool), overcome.pattern)
     if found is None:
         return
     number, learning = found
@@ -150,7 +150,7 @@ def _record_success(db: apsw.Connection, lesson: Lesson, overcome: Overcome) -> 
         (
             changed.fix,
             rows.encode_taint(changed.taint),
-            confidence_after_success(changed.confidence),
+            raise_confidence(changed.confidence),
             lesson.record.at,
             number,
         ),

@@ -694,7 +694,7 @@ class ReadGraphMsg(_message.Message):
     def __init__(self, sender: _Optional[str] = ..., view: _Optional[str] = ..., node: _Optional[str] = ..., object: _Optional[str] = ..., predicate: _Optional[str] = ..., type: _Optional[str] = ..., depth: _Optional[int] = ..., at: _Optional[str] = ..., all: _Optional[bool] = ..., after: _Optional[int] = ...) -> None: ...
 
 class ChangeGraphMsg(_message.Message):
-    __slots__ = ("sender", "change", "subject", "predicate", "object", "reason", "conflict_id", "wrong", "kind", "name", "status", "exclusive")
+    __slots__ = ("sender", "change", "subject", "predicate", "object", "reason", "conflict_id", "wrong", "kind", "name", "status", "exclusive", "subject_type", "object_type", "source", "valid_from", "valid_to", "confidence", "propose")
     SENDER_FIELD_NUMBER: _ClassVar[int]
     CHANGE_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_FIELD_NUMBER: _ClassVar[int]
@@ -707,6 +707,13 @@ class ChangeGraphMsg(_message.Message):
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    VALID_FROM_FIELD_NUMBER: _ClassVar[int]
+    VALID_TO_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    PROPOSE_FIELD_NUMBER: _ClassVar[int]
     sender: str
     change: str
     subject: str
@@ -719,7 +726,14 @@ class ChangeGraphMsg(_message.Message):
     name: str
     status: str
     exclusive: bool
-    def __init__(self, sender: _Optional[str] = ..., change: _Optional[str] = ..., subject: _Optional[str] = ..., predicate: _Optional[str] = ..., object: _Optional[str] = ..., reason: _Optional[str] = ..., conflict_id: _Optional[str] = ..., wrong: _Optional[bool] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[str] = ..., exclusive: _Optional[bool] = ...) -> None: ...
+    subject_type: str
+    object_type: str
+    source: str
+    valid_from: str
+    valid_to: str
+    confidence: float
+    propose: bool
+    def __init__(self, sender: _Optional[str] = ..., change: _Optional[str] = ..., subject: _Optional[str] = ..., predicate: _Optional[str] = ..., object: _Optional[str] = ..., reason: _Optional[str] = ..., conflict_id: _Optional[str] = ..., wrong: _Optional[bool] = ..., kind: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[str] = ..., exclusive: _Optional[bool] = ..., subject_type: _Optional[str] = ..., object_type: _Optional[str] = ..., source: _Optional[str] = ..., valid_from: _Optional[str] = ..., valid_to: _Optional[str] = ..., confidence: _Optional[float] = ..., propose: _Optional[bool] = ...) -> None: ...
 
 class ImportGraphMsg(_message.Message):
     __slots__ = ("sender", "content", "trust")
@@ -2631,18 +2645,24 @@ class GraphPage(_message.Message):
     def __init__(self, facts: _Optional[_Iterable[_Union[GraphFact, _Mapping]]] = ..., entities: _Optional[_Iterable[_Union[GraphEntity, _Mapping]]] = ..., terms: _Optional[_Iterable[_Union[GraphTerm, _Mapping]]] = ..., conflicts: _Optional[_Iterable[_Union[GraphConflict, _Mapping]]] = ..., next_after: _Optional[int] = ..., truncated: _Optional[bool] = ...) -> None: ...
 
 class GraphChanged(_message.Message):
-    __slots__ = ("count", "entity", "alias", "conflicts", "term")
+    __slots__ = ("count", "entity", "alias", "conflicts", "term", "fact", "is_new", "proposed")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     ENTITY_FIELD_NUMBER: _ClassVar[int]
     ALIAS_FIELD_NUMBER: _ClassVar[int]
     CONFLICTS_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
+    FACT_FIELD_NUMBER: _ClassVar[int]
+    IS_NEW_FIELD_NUMBER: _ClassVar[int]
+    PROPOSED_FIELD_NUMBER: _ClassVar[int]
     count: int
     entity: str
     alias: str
     conflicts: _containers.RepeatedCompositeFieldContainer[GraphConflict]
     term: GraphTerm
-    def __init__(self, count: _Optional[int] = ..., entity: _Optional[str] = ..., alias: _Optional[str] = ..., conflicts: _Optional[_Iterable[_Union[GraphConflict, _Mapping]]] = ..., term: _Optional[_Union[GraphTerm, _Mapping]] = ...) -> None: ...
+    fact: GraphFact
+    is_new: bool
+    proposed: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, count: _Optional[int] = ..., entity: _Optional[str] = ..., alias: _Optional[str] = ..., conflicts: _Optional[_Iterable[_Union[GraphConflict, _Mapping]]] = ..., term: _Optional[_Union[GraphTerm, _Mapping]] = ..., fact: _Optional[_Union[GraphFact, _Mapping]] = ..., is_new: _Optional[bool] = ..., proposed: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GraphRefusal(_message.Message):
     __slots__ = ("place", "reason")

@@ -202,7 +202,7 @@ async def test_no_daemon_can_announce_the_store_of_another(broker: MemoryBroker)
     # A daemon that is new cannot take it either.
     mallory = Node(broker, "mallory", 4, seed=8)
     for store in (2, 4):
-        desk.connection.hear("mallory", make_record(mallory, store, position=position))
+        desk.connection.receive_presence("mallory", make_record(mallory, store, position=position))
         await pass_time(1.0)
         assert (desk.others.directory.find_daemon("mallory") is not None) == (store == 4)
     for node in (desk, laptop, eve):
@@ -230,10 +230,10 @@ async def test_numbers_that_no_store_can_hold_are_ignored(
 ) -> None:
     desk, laptop = await start_two(broker)
     eve = Node(broker, "eve", 3, seed=9)
-    desk.connection.hear("eve", make_record(eve, store, position=position))
+    desk.connection.receive_presence("eve", make_record(eve, store, position=position))
     await pass_time(1.0)
     assert desk.others.directory.find_daemon("eve") is None
-    desk.connection.hear("eve", make_record(eve, (1 << 62) - 1, position=Position("s", (1 << 63) - 1)))
+    desk.connection.receive_presence("eve", make_record(eve, (1 << 62) - 1, position=Position("s", (1 << 63) - 1)))
     await pass_time(1.0)
     assert desk.others.directory.find_daemon("eve") is not None
     assert (await desk.send("ada", "bob", "hello")).delivered_to

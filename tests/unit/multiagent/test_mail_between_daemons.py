@@ -526,7 +526,7 @@ async def test_three_daemons_that_know_each_other_in_a_circle_do_not_answer_each
             return 0.2
 
     broker, announced = MemoryBroker(VirtualClock()), 0
-    spread = broker.spread
+    spread = broker.broadcast
 
     def count(sender: MemoryConnection, payload: bytes) -> None:
         nonlocal announced
@@ -534,7 +534,7 @@ async def test_three_daemons_that_know_each_other_in_a_circle_do_not_answer_each
         assert announced < 100, "they never pause"
         spread(sender, payload)
 
-    broker.spread = count  # type: ignore[method-assign]
+    broker.broadcast = count  # type: ignore[method-assign]
     nodes = [SlowNode(broker, name, number, make_agent("ada")) for number, name in enumerate(("a", "b", "c"), start=1)]
     for node, known in zip(nodes, (nodes[1], nodes[2], nodes[0]), strict=True):
         daemon = KnownDaemon(

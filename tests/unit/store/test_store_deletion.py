@@ -11,8 +11,8 @@ from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, AskReply, Question
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.deletion import DeletionCounts
-from moot.domain.knowledge import Knowledge, KnowledgeCategory, result_key
-from moot.domain.learning import CallRecord, Lesson, Overcome, failure
+from moot.domain.knowledge import Knowledge, KnowledgeCategory, make_result_key
+from moot.domain.learning import CallRecord, Lesson, Overcome, generalise_failure
 from moot.domain.memory import Memory
 from moot.domain.message import Message, Role, Thinking, ToolCall, tool_result
 from moot.domain.note import Note, NoteKind
@@ -84,7 +84,7 @@ async def fill(store: SqliteStore, key: ConversationKey, word: str) -> None:
         agent=key.agent, sender=key.sender, run_id=run, call_id="call_1", tool="fs_read", ok=False, seconds=0.1, at=1.0
     )
     learnings = SqliteLearnings(store)
-    failed = failure("fs_read", f"cannot do {word}")
+    failed = generalise_failure("fs_read", f"cannot do {word}")
     overcome = Overcome(pattern=failed.pattern, fix=word)
     await learnings.learn(
         [
@@ -92,7 +92,7 @@ async def fill(store: SqliteStore, key: ConversationKey, word: str) -> None:
             Lesson(record=replace(record, ok=True), root=key, overcome=(overcome,)),
         ]
     )
-    named = result_key(key.agent, key.sender, "fs_read")
+    named = make_result_key(key.agent, key.sender, "fs_read")
     item = Knowledge(
         owner=key.sender, agent=key.agent, key=named, category=KnowledgeCategory.FACT, content=word, origin=key
     )

@@ -2,7 +2,7 @@
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.knowledge import Knowledge, KnowledgeCategory
-from moot.domain.learning import CallRecord, Lesson, Overcome, failure
+from moot.domain.learning import CallRecord, Lesson, Overcome, generalise_failure
 from moot.store.knowledge import SqliteKnowledge
 from moot.store.learnings import SqliteLearnings
 from moot.store.sqlite import SqliteStore
@@ -21,8 +21,8 @@ def record(*, ok: bool = True, at: float = 1.0) -> CallRecord:
 async def test_failures_alike_are_one_learning_that_grows_surer_when_overcome(store: SqliteStore) -> None:
     learnings = SqliteLearnings(store)
     await talk(store)
-    first = failure("fs_read", "file not found: /home/ann/a.txt")
-    again = failure("fs_read", "file not found: /srv/b.txt", WEB)
+    first = generalise_failure("fs_read", "file not found: /home/ann/a.txt")
+    again = generalise_failure("fs_read", "file not found: /srv/b.txt", WEB)
     await learnings.learn([Lesson(record=record(ok=False), root=ADA, failure=first)])
     await learnings.learn([Lesson(record=record(ok=False, at=2.0), root=ADA, failure=again)])
     overcome = (Overcome(pattern=first.pattern, fix="f"), Overcome(pattern="never seen"))

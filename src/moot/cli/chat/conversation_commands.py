@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from moot.cli.chat import lines
+from moot.cli.chat.screen import Screen
 from moot.cli.markdown.styles import HANG, Line
 from moot.cli.render import agent_data, numbers, sanitize
 from moot.cli.render.stretches import list_resumable
@@ -31,6 +32,8 @@ class ConversationContext(Protocol):
     def agent(self) -> str: ...
     @property
     def sender(self) -> str: ...
+    @property
+    def screen(self) -> Screen: ...
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
     async def history(self) -> pb.History: ...
     async def refresh_agents(self) -> list[pb.AgentInfo]: ...
@@ -57,7 +60,7 @@ class ConversationCommands:
         history = await self._chat.history()
         return [
             lines.render_divider(f"continued: {opened.resumed_title}"),
-            *lines.render_history(history.messages[-_MOST_LISTED:], self._chat.agent),
+            *lines.render_history(history.messages[-_MOST_LISTED:], self._chat.agent, self._chat.screen.text_format),
         ]
 
     async def clear(self, _: str) -> list[Line]:

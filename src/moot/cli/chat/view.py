@@ -219,7 +219,9 @@ class RunView:
         if self._is_steered:
             return []
         finished = self.take_echo() + self._flush()
-        if event.outcome != "completed" and not self._is_withdrawn:
+        if self._is_withdrawn:
+            return finished
+        if event.outcome != "completed":
             finished.append(lines.render_ending(event.outcome, event.error))
         elif event.error:
             finished.append(lines.dim(event.error))

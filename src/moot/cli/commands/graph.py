@@ -1,4 +1,7 @@
-"""`moot graph`: the knowledge graph: show, list, resolve, merge, import and export. Import is in graph_file.py."""
+"""`moot graph`: the knowledge graph: show, list, resolve, merge and export.
+
+Single facts are in graph_fact.py, import is in graph_file.py.
+"""
 
 import json
 import sys
@@ -9,6 +12,7 @@ import click
 
 from moot.cli import output, prompts
 from moot.cli.command_group import CommandGroup
+from moot.cli.commands.graph_fact import add, retract
 from moot.cli.commands.graph_file import import_graph
 from moot.cli.connect import require_utf8, run_connected, send_request
 from moot.cli.options import sender_option
@@ -56,7 +60,7 @@ def show(node: str, depth: int, predicate: str, at: str, ascii_only: bool, sende
     (entity,) = page.entities
     page.conflicts.extend(_read(pb.ReadGraphMsg(view="conflicts", sender=sender)).conflicts)
     data = graph_lines.entity_data(entity) | {
-        "facts": [graph_lines.fact_data(fact) for fact in page.facts],
+        "facts": [graph_lines.dump_fact(fact) for fact in page.facts],
         "truncated": page.truncated,
     }
     plain = ascii_only or not _can_draw()
@@ -108,7 +112,7 @@ def facts(node: str, target: str, predicate: str, at: str, everything: bool, sen
         headers = ["SUBJECT", "PREDICATE", "OBJECT", "CONFIDENCE", "SINCE", "UNTIL"]
         return terminal.render_table(headers, rows) or "No facts."
 
-    output.emit([graph_lines.fact_data(fact) for fact in found], render=render)
+    output.emit([graph_lines.dump_fact(fact) for fact in found], render=render)
 
 
 def _render_since(fact: pb.GraphFact) -> str:
@@ -145,19 +149,9 @@ def conflicts(sender: str) -> None:
     """List facts that contradict each other."""
     found = _read(pb.ReadGraphMsg(view="conflicts", sender=sender)).conflicts
     output.emit(
-        [graph_lines.conflict_data(each) for each in found],
-        render=lambda _: "\n".join(map(_render_conflict, found)) or "No conflicts.",
+        [graph_lines.dump_conflict(each) for each in found],
+        render=lambda _: "\n".join(map(graph_lines.render_conflict, found)) or "No conflicts.",
     )
-
-
-def _render_conflict(conflict: pb.GraphConflict) -> str:
-    title = f"{conflict.conflict_id}: {sanitize.line(conflict.subject)} {sanitize.line(conflict.predicate)}"
-    rows = [
-        f"  {sanitize.line(fact.object)}  ({fact.confidence:.0%}, {sanitize.line(fact.source)}"
-        f"{', from ' + sanitize.line(fact.taint) if fact.taint else ''})"
-        for fact in conflict.facts
-    ]
-    return "\n".join([terminal.paint(title, bold=True), *rows])
 
 
 @graph.command()
@@ -222,7 +216,7 @@ def merge(canonical: str, duplicate: str, reason: str, sender: str) -> None:
             f"{sanitize.line(done.alias)} is now an alias of {sanitize.line(done.entity)};"
             f" it brings {format_plural(done.count, 'fact')}."
         )
-        found = [_render_conflict(each) for each in done.conflicts]
+        found = [graph_lines.render_conflict(each) for each in done.conflicts]
         return "\n".join([text, *(["This makes a conflict:", *found] if found else [])])
 
     _change(request, render)
@@ -244,35 +238,13 @@ def unmerge(alias: str, sender: str) -> None:
 
 
 @graph.command()
-@click.argument("subject")
-@click.argument("predicate")
-@click.argument("target", metavar="OBJECT")
-@_reason_option
-@click.option("--wrong", is_flag=True, help="It was never true. Without this it was true until now.")
-@sender_option
-@output.json_option
-def retract(subject: str, predicate: str, target: str, reason: str, wrong: bool, sender: str) -> None:
-    """Retract a fact. It is kept, with the reason."""
-    request = pb.ChangeGraphMsg(
-        change="retract",
-        subject=require_utf8(subject),
-        predicate=predicate,
-        object=require_utf8(target),
-        reason=require_utf8(reason),
-        wrong=wrong,
-        sender=sender,
-    )
-    _change(request, lambda done: f"Retracted {format_plural(done.count, 'fact')}.")
-
-
-@graph.command()
 @_kind_argument
 @click.argument("name")
 @click.option("--exclusive", is_flag=True, help="A subject has one object at a time.")
 @click.option("--reason", default="", metavar="TEXT", help="What it is for.")
 @sender_option
 @output.json_option
-def add(kind: str, name: str, exclusive: bool, reason: str, sender: str) -> None:
+def define(kind: str, name: str, exclusive: bool, reason: str, sender: str) -> None:
     """Add a type or a predicate, also one whose name is close to another."""
     request = pb.ChangeGraphMsg(
         change="add", kind=kind, name=require_utf8(name), reason=require_utf8(reason), sender=sender
@@ -322,6 +294,8 @@ def clear(sender: str, yes: bool) -> None:
 
 
 graph.add_command(import_graph)
+graph.add_command(add)
+graph.add_command(retract)
 
 
 # ---- requests -------------------------------------------------------------------------------------
@@ -347,7 +321,7 @@ def _change(request: pb.ChangeGraphMsg, render: Callable[[pb.GraphChanged], str]
     data: dict[str, Any] = {"count": done.count}
     data |= {name: getattr(done, name) for name in ("entity", "alias") if getattr(done, name)}
     if done.conflicts:
-        data["conflicts"] = [graph_lines.conflict_data(each) for each in done.conflicts]
+        data["conflicts"] = [graph_lines.dump_conflict(each) for each in done.conflicts]
     output.emit(data, render=lambda _: render(done))
 
 

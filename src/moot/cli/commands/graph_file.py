@@ -118,12 +118,12 @@ def _read_file(path: Path) -> str:
 
 def _split(parsed: ParsedGraph) -> Iterator[tuple[Sequence[_Piece], str]]:
     """Return the parts to send: the entities of each, and its document. The first declares types and predicates."""
-    declared = [_term_data(term) for term in parsed.declared]
+    declared = [_dump_term(term) for term in parsed.declared]
     part: list[_Piece] = []
     items: list[dict[str, Any]] = []
     size = facts = 0
     for piece in _cut(parsed.entities):
-        item = _entity_data(piece.entity)
+        item = _dump_entity(piece.entity)
         length, count = len(json.dumps(item)), len(piece.entity.facts)
         is_full = len(part) == _PART_ROWS or size + length > _PART_CHARACTERS or facts + count > _PART_FACTS
         if part and is_full:
@@ -152,17 +152,17 @@ def _build_document(items: Sequence[dict[str, Any]], declared: Sequence[dict[str
     return json.dumps({"entities": items, **terms}, ensure_ascii=False)
 
 
-def _term_data(term: Term) -> dict[str, Any]:
+def _dump_term(term: Term) -> dict[str, Any]:
     return {"kind": term.kind, "name": term.name, "exclusive": term.is_exclusive, "status": term.status}
 
 
-def _entity_data(entity: NewEntity) -> dict[str, Any]:
-    relations = [_fact_data(fact) for fact in entity.facts]
+def _dump_entity(entity: NewEntity) -> dict[str, Any]:
+    relations = [_dump_fact(fact) for fact in entity.facts]
     data = {"id": entity.id, "type": entity.type, "properties": entity.properties, "relations": relations}
     return data | ({"aliases": entity.aliases} if entity.aliases else {})
 
 
-def _fact_data(fact: NewFact) -> dict[str, Any]:
+def _dump_fact(fact: NewFact) -> dict[str, Any]:
     data: dict[str, Any] = {
         "predicate": fact.predicate,
         "object": fact.object,

@@ -80,7 +80,7 @@ def index(place: str, agent: str, sender: str) -> None:
         return answer.documents_indexed
 
     done = run_connected(send)
-    output.emit(_indexed_data(done), render=lambda _: _render_indexed(done))
+    output.emit(_dump_indexed(done), render=lambda _: _render_indexed(done))
 
 
 def _split_place(place: str) -> tuple[str, str]:
@@ -105,7 +105,7 @@ def search(query: str, limit: int, source: str, agent: str, sender: str) -> None
         agent=agent, sender=sender, query=require_utf8(query), limit=limit, source=require_utf8(source)
     )
     found = send_request(pb.ClientMessage(search_documents=request)).passages
-    data = {"results": [_passage_data(each) for each in found.passages], "notes": list(found.notes)}
+    data = {"results": [_dump_passage(each) for each in found.passages], "notes": list(found.notes)}
     output.emit(data, render=lambda _: _render_passages(found.passages) or "Nothing found.")
     _print_notes(found.notes)
 
@@ -127,7 +127,7 @@ def answer(question: str, source: str, agent: str, sender: str) -> None:
         "answer": told.answer,
         "grounded": told.grounded,
         "citations": [
-            _passage_data(each) | {"number": each.number, "supported": each.supported} for each in told.citations
+            _dump_passage(each) | {"number": each.number, "supported": each.supported} for each in told.citations
         ],
         "message": told.message,
         "notes": list(told.notes),
@@ -148,7 +148,7 @@ def forget(source: str, agent: str, sender: str) -> None:
     request = pb.ForgetSourceMsg(agent=agent, sender=sender, source=place)
     (forgotten,) = send_request(pb.ClientMessage(forget_source=request)).sources.sources
     count = format_plural(forgotten.documents, "document")
-    output.emit(_source_data(forgotten), render=lambda _: f"Forgot {sanitize.line(forgotten.place)}: {count}.")
+    output.emit(_dump_source(forgotten), render=lambda _: f"Forgot {sanitize.line(forgotten.place)}: {count}.")
 
 
 # ---- output ---------------------------------------------------------------------------------------
@@ -176,10 +176,10 @@ def _print_sources(agent: str, sender: str) -> None:
         table = terminal.render_table(headers, rows) or "Nothing is indexed; `moot rag index PATH` does it."
         return f"{table}\nVectors: {sanitize.line(listed.embeddings)}."
 
-    output.emit([_source_data(each) for each in found], render=render)
+    output.emit([_dump_source(each) for each in found], render=render)
 
 
-def _source_data(source: pb.SourceInfo) -> dict[str, Any]:
+def _dump_source(source: pb.SourceInfo) -> dict[str, Any]:
     return {
         "number": source.number,
         "kind": source.kind,
@@ -193,9 +193,9 @@ def _source_data(source: pb.SourceInfo) -> dict[str, Any]:
     }
 
 
-def _indexed_data(done: pb.DocumentsIndexed) -> dict[str, Any]:
+def _dump_indexed(done: pb.DocumentsIndexed) -> dict[str, Any]:
     return {
-        "source": _source_data(done.source),
+        "source": _dump_source(done.source),
         "added": done.added,
         "changed": done.changed,
         "removed": done.removed,
@@ -230,7 +230,7 @@ def _render_progress(progress: pb.IndexProgress) -> str:
     return f"Indexing [{'#' * filled}{'.' * (_BAR - filled)}] {progress.done:,} of {progress.total:,}"
 
 
-def _passage_data(passage: pb.PassageInfo) -> dict[str, Any]:
+def _dump_passage(passage: pb.PassageInfo) -> dict[str, Any]:
     return {
         "citation": passage.citation,
         "title": passage.title,

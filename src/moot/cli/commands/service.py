@@ -26,6 +26,8 @@ from moot.domain.errors import BadRequest, Forbidden, Unavailable
 _SECONDS = 60.0
 # Variables of this shell that the daemon needs in order to find the same files.
 _KEPT_VARIABLES = ("MOOT_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "PATH")
+# What to do where there is no service manager.
+_WITHOUT = "Start the daemon with `moot up`, or give your service manager what --dry-run prints."
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -56,6 +58,7 @@ def install(system: bool, user: str, dry_run: bool) -> None:
     data["commands"] = [shlex.join(command) for command in found.start]
     if not dry_run:
         _require_program(found, system=system)
+        _require_answer(found)
         _stop_own_daemon()
         write_config(found.path, found.text)
         # The service manager reads it as another user.
@@ -118,12 +121,18 @@ def _find_unit(*, system: bool, user: str) -> UnitFile:
 
 def _require_program(found: UnitFile, *, system: bool) -> None:
     if not shutil.which(found.query[0]):
-        raise Unavailable(
-            f"{found.query[0]} is not available here",
-            fix="Start the daemon with `moot up`, or give your service manager what --dry-run prints.",
-        )
+        raise Unavailable(f"{found.query[0]} is not available here", fix=_WITHOUT)
     if system and os.geteuid() != 0:
         raise Forbidden("a system service can only be changed by root", fix="Use sudo, or leave out --system.")
+
+
+def _require_answer(found: UnitFile) -> None:
+    """Raise if systemd does not run here, as in a container, before anything is stopped or written."""
+    if found.manager == "systemd":
+        done = subprocess.run(found.query, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        if not done.stdout.strip():
+            said = sanitize.line(done.stderr) or f"exit code {done.returncode}"
+            raise Unavailable(f"systemd does not answer here: {said}", fix=_WITHOUT)
 
 
 def _stop_own_daemon() -> None:

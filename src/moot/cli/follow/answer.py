@@ -11,7 +11,7 @@ _FLAGS = {"steps": "--max-steps", "seconds": "--max-seconds", "tokens": "--max-t
 _KEPT = "Your message is kept in the history."
 _FIXES = {
     "model_error": f"`moot models test` checks the model. {_KEPT}",
-    "denied": "Send it again to decide again, or write a rule for the call first; unattended = true asks nobody.",
+    "denied": "Send it again to decide again.",
     "timeout": "Allow more time with --max-seconds, or ask for less at once.",
     "interrupted": "The daemon stopped during the run; send the message again.",
     "cancelled": "Your message is kept; send it again if you did not stop it.",
@@ -73,7 +73,16 @@ class RunResult:
             return "It is not in the history; send it again if it should be answered."
         if self.outcome == "model_error" and "Run: moot " in self.error:
             return f"Run that command. {_KEPT}"
+        if self.outcome == "denied":
+            return self._explain_denied()
         return _FIXES.get(self.outcome, "")
+
+    def _explain_denied(self) -> str:
+        if "mode plan" in self.error:
+            return f"`moot mode {self.agent or 'AGENT'} work` lets it act; then send the message again."
+        if "nobody to ask" in self.error:
+            return "Nobody is asked while `unattended` is true in [security.interceptor]."
+        return _FIXES["denied"]
 
     def data(self) -> dict[str, Any]:
         """The result as --json prints it."""

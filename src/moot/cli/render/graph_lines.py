@@ -146,7 +146,7 @@ def _quote(text: str) -> str:
     return f'"{plain}"'
 
 
-def fact_data(fact: pb.GraphFact) -> dict[str, Any]:
+def dump_fact(fact: pb.GraphFact) -> dict[str, Any]:
     data: dict[str, Any] = {
         "subject": fact.subject,
         "predicate": fact.predicate,
@@ -169,7 +169,7 @@ def fact_data(fact: pb.GraphFact) -> dict[str, Any]:
 def exported_fact(fact: pb.GraphFact) -> dict[str, Any]:
     """Return a fact in the form that an import reads. One that was retracted was true until then."""
     left_out = ("reason", "wrong", "stated_subject", "stated_object")
-    data = {name: value for name, value in fact_data(fact).items() if not name.endswith("_at") and name not in left_out}
+    data = {name: value for name, value in dump_fact(fact).items() if not name.endswith("_at") and name not in left_out}
     ends = [fact.valid_to] if fact.HasField("valid_to") else []
     ends += [fact.retracted_at] if fact.retracted_at else []
     data |= {"valid_from": format_time(fact.valid_from, is_exact=True)} if fact.HasField("valid_from") else {}
@@ -206,10 +206,21 @@ def term_data(term: pb.GraphTerm) -> dict[str, Any]:
     }
 
 
-def conflict_data(conflict: pb.GraphConflict) -> dict[str, Any]:
+def dump_conflict(conflict: pb.GraphConflict) -> dict[str, Any]:
     return {
         "id": conflict.conflict_id,
         "subject": conflict.subject,
         "predicate": conflict.predicate,
-        "facts": [fact_data(fact) for fact in conflict.facts],
+        "facts": [dump_fact(fact) for fact in conflict.facts],
     }
+
+
+def render_conflict(conflict: pb.GraphConflict) -> str:
+    """Return the facts that contradict each other, one a line."""
+    title = f"{conflict.conflict_id}: {sanitize.line(conflict.subject)} {sanitize.line(conflict.predicate)}"
+    rows = [
+        f"  {sanitize.line(fact.object)}  ({fact.confidence:.0%}, {sanitize.line(fact.source)}"
+        f"{', from ' + sanitize.line(fact.taint) if fact.taint else ''})"
+        for fact in conflict.facts
+    ]
+    return "\n".join([terminal.paint(title, bold=True), *rows])

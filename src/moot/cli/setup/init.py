@@ -20,6 +20,7 @@ from moot.cli.setup import context_window, providers
 from moot.cli.setup.api_keys import KEY_STORES, describe_key_place, store_key
 from moot.cli.setup.broken_config import make_startable, read_or_repair
 from moot.cli.setup.config_edit import set_default_model, set_default_name, write_config
+from moot.cli.setup.failed_completion import explain_failure
 from moot.cli.setup.providers import BY_KEY, EMBEDDED, OWN_VARIABLE, WITH_HANDS, Candidate
 from moot.cli.setup.pull import pull_model
 from moot.daemon.paths import Paths
@@ -287,7 +288,7 @@ def _complete_once(home: Paths, model: ModelConfig, *, key: str, is_configured: 
     if not _is_available(home, model):
         pull_model(model.model, home.models)
     # Before the progress line of the completion, which would alternate with that of the start.
-    asyncio.run(ensure_running(home))
+    is_older = not asyncio.run(ensure_running(home))
     asked = pb.TestModelMsg(name=model.name)
     if not is_configured:
         asked.candidate.CopyFrom(
@@ -297,7 +298,9 @@ def _complete_once(home: Paths, model: ModelConfig, *, key: str, is_configured: 
         try:
             tested = send_request(pb.ClientMessage(test_model=asked)).model_tested
         except ModelError as error:
-            raise ModelError(error.message, fix=f"{error.fix} Nothing was written.".strip()) from error
+            raise explain_failure(
+                error, model, is_configured=is_configured, environ=os.environ, is_daemon_older=is_older
+            ) from error
     return {"content": tested.content, "seconds": round(tested.total_ms / 1000, 3)}
 
 

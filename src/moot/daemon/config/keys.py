@@ -257,7 +257,7 @@ CHAT_KEYS = (
     Key(
         "away_seconds",
         float,
-        "After how many seconds of absence the chat and `moot ask` first show what happened meanwhile; 0 turns it off.",
+        "After how many seconds of absence the chat and `moot ask` first show what has happened; 0 turns it off.",
         "14400",
         check_between(0, 31_536_000),
     ),

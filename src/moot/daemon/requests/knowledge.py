@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.pages import PAGE_BYTES
+from moot.daemon.requests.choices import choose, fill_page
 from moot.daemon.requests.reply import Reply
 from moot.domain import learning as learning_
 from moot.domain.errors import BadRequest, NotFound
-from moot.domain.inquiry import Inquiry, InquiryStatus, check_answer, unknown_inquiry
+from moot.domain.inquiry import Inquiry, InquiryStatus, check_answer, make_unknown_error
 from moot.domain.knowledge import (
     Knowledge,
     KnowledgeCategory,
@@ -20,7 +19,7 @@ from moot.domain.knowledge import (
     parse_category,
     parse_source_class,
 )
-from moot.domain.learning import Learning, LearningFilter, stats_data
+from moot.domain.learning import Learning, LearningFilter, dump_stats
 from moot.domain.near_names import suggest_name
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.knowledge import Inquiries, KnowledgeStore, Learnings
@@ -58,12 +57,12 @@ class KnowledgeRequests:
 
     async def read_knowledge(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.read_knowledge
-        view = _choose(self._views, request.view, "view")
+        view = choose(self._views, request.view, "view")
         reply.send(pb.ServerMessage(knowledge_page=await view(request, principal.sender(request.sender))))
 
     async def change_knowledge(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.change_knowledge
-        change = _choose(self._changes, request.change, "change")
+        change = choose(self._changes, request.change, "change")
         reply.send(pb.ServerMessage(knowledge_changed=await change(request, principal.sender(request.sender))))
 
     # ---- knowledge ----
@@ -75,15 +74,9 @@ class KnowledgeRequests:
             found = await self._knowledge.search(reader, clean(request.query), category=category, limit=_FOUND)
             return pb.KnowledgePage(entries=map(_entry_info, found))
         found = await self._knowledge.list_newest(reader, category=category, after=request.after, limit=_PAGE)
-        page, room = pb.KnowledgePage(), PAGE_BYTES
-        for item in found:
-            info = _entry_info(item)
-            room -= info.ByteSize()
-            if room < 0 and page.entries:
-                break
-            page.entries.append(info)
-        if page.entries and (len(page.entries) < len(found) or len(found) == _PAGE):
-            page.next_after = page.entries[-1].key
+        page = pb.KnowledgePage()
+        if (last := fill_page(page.entries, found, _entry_info, most=_PAGE)) is not None:
+            page.next_after = last.key
         return page
 
     async def _list_versions(self, request: pb.ReadKnowledgeMsg, owner: str) -> pb.KnowledgePage:
@@ -132,7 +125,7 @@ class KnowledgeRequests:
         return page
 
     async def _count_learnings(self, request: pb.ReadKnowledgeMsg, owner: str) -> pb.KnowledgePage:
-        return pb.KnowledgePage(stats=json.dumps(stats_data(await self._learnings.count(owner))))
+        return pb.KnowledgePage(stats=json.dumps(dump_stats(await self._learnings.count(owner))))
 
     async def _clean(self, request: pb.ChangeKnowledgeMsg, owner: str) -> pb.KnowledgeChanged:
         days = request.older_than_days if request.HasField("older_than_days") else None
@@ -184,20 +177,13 @@ class KnowledgeRequests:
         pending = await self._inquiries.list_all(owner, status=InquiryStatus.PENDING, limit=_PAGE)
         found = [each for each in pending if request.inquiry_id and each.id.startswith(request.inquiry_id)]
         if len(found) != 1:
-            raise unknown_inquiry(request.inquiry_id, [each.id for each in pending])
+            raise make_unknown_error(request.inquiry_id, [each.id for each in pending])
         return found[0]
 
     async def _close(self, inquiry: Inquiry, status: InquiryStatus, answer: str = "") -> None:
         now = self._clock.now()
         if await self._inquiries.close(inquiry.key.sender, inquiry.id, status, answer=answer, now=now) is None:
-            raise unknown_inquiry(inquiry.id, [])
-
-
-def _choose(table: dict[str, Any], name: str, what: str) -> Any:
-    found = table.get(name)
-    if found is None:
-        raise BadRequest(f"{name[:40]!r} is not a {what}", fix=f"{suggest_name(name, table)}Use {', '.join(table)}.")
-    return found
+            raise make_unknown_error(inquiry.id, [])
 
 
 def _entry_info(item: Knowledge) -> pb.KnowledgeEntry:

@@ -1,4 +1,4 @@
-"""Which format a file has, by its name and its first bytes; and how text of each format is cut. Pure."""
+"""Detects the format of a file by its name and first bytes, and says how text of each format is cut. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""What the daemon and the reading process say to each other: one task, one answer, each behind its length."""
+"""Messages between the daemon and the reading process: one task, one answer, each preceded by its length."""
 
 import struct
 

@@ -13,7 +13,7 @@ from moot.domain.knowledge import (
     KnowledgeCategory,
     KnowledgeReader,
     SavedKnowledge,
-    full_error,
+    make_full_error,
 )
 from moot.domain.learning import (
     FIRST_CONFIDENCE,
@@ -27,10 +27,10 @@ from moot.domain.learning import (
     Lesson,
     Overcome,
     ToolCount,
-    confidence_after_failure,
-    confidence_after_success,
+    lower_confidence,
     make_id,
-    trigger,
+    make_trigger,
+    raise_confidence,
 )
 from moot.store.memory.database import Database, check_text
 from moot.store.memory.knowledge_tables import AuditRow, KnowledgeRow, LearningRow
@@ -95,7 +95,7 @@ def _save(db: Database, item: Knowledge, versions: int) -> SavedKnowledge:
 def _check_room(db: Database, owner: str) -> None:
     count = sum(row.is_current and not row.item.agent for row in db.knowledge.find("owner", owner))
     if count >= MOST_ENTRIES:
-        raise full_error(count)
+        raise make_full_error(count)
 
 
 def _keep_results(db: Database, items: Sequence[Knowledge], versions: int) -> None:
@@ -203,9 +203,9 @@ def _learn(db: Database, lessons: Sequence[Lesson]) -> None:
         if lesson.failure is not None:
             _learn_failure(db, lesson, lesson.failure)
         for offered in lesson.helpful:
-            _rate(db, lesson.owner, offered, confidence_after_success)
+            _rate(db, lesson.owner, offered, raise_confidence)
         if lesson.unhelpful:
-            _rate(db, lesson.owner, lesson.unhelpful, confidence_after_failure)
+            _rate(db, lesson.owner, lesson.unhelpful, lower_confidence)
         for overcome in lesson.overcome:
             _learn_success(db, lesson, overcome)
 
@@ -217,7 +217,7 @@ def _rate(db: Database, owner: str, number: str, rate: Callable[[float], float])
 
 
 def _learn_failure(db: Database, lesson: Lesson, failure: Failure) -> None:
-    place = (lesson.owner, trigger(failure.tool), failure.pattern)
+    place = (lesson.owner, make_trigger(failure.tool), failure.pattern)
     row = db.learnings.get(place)
     if row is None:
         _make_room(db, lesson.owner)
@@ -249,13 +249,13 @@ def _learn_failure(db: Database, lesson: Lesson, failure: Failure) -> None:
 
 
 def _learn_success(db: Database, lesson: Lesson, overcome: Overcome) -> None:
-    row = db.learnings.get((lesson.owner, trigger(lesson.record.tool), overcome.pattern))
+    row = db.learnings.get((lesson.owner, make_trigger(lesson.record.tool), overcome.pattern))
     if row is None:
         return
     known = row.learning
     if overcome.fix and (not known.fix or known.confidence < LEAST_CONFIDENCE):
         known = replace(known, fix=overcome.fix, taint=known.taint | overcome.taint, confidence=FIRST_CONFIDENCE)
-    _put(db, replace(known, confidence=confidence_after_success(known.confidence), updated_at=lesson.record.at))
+    _put(db, replace(known, confidence=raise_confidence(known.confidence), updated_at=lesson.record.at))
 
 
 def _save_learning(db: Database, learning: Learning) -> bool:

@@ -10,16 +10,8 @@ from moot.domain.errors import MootError
 from moot.domain.graph import AssertedFact, NewFact, check_reason, check_source
 from moot.domain.ontology import STATUS_PREDICATE
 from moot.domain.ports.tool import ToolResult
-from moot.tools.graph.graph_tool import (
-    Arguments,
-    GraphCall,
-    ToolPlan,
-    answer,
-    conflict_data,
-    get_id,
-    get_text,
-    make_spec,
-)
+from moot.tools.graph.graph_tool import GraphCall, GraphPlan, dump_conflict, get_id, get_text, make_spec
+from moot.tools.store_tool import Arguments, answer
 
 _REASON = {"type": "string", "description": "Why."}
 
@@ -86,12 +78,12 @@ async def _run_action(action: Action, call: GraphCall, arguments: Arguments) -> 
     effects = [f"{fact.subject} {fact.predicate} {fact.object}"] if asserted.is_new else []
     data: dict[str, Any] = {"logID": f"fact-{fact.number}", "status": "completed", "effects": effects, "error": ""}
     if asserted.conflict is not None:
-        data["conflict"] = conflict_data(asserted.conflict)
+        data["conflict"] = dump_conflict(asserted.conflict)
     return answer(data, fact.taint)
 
 
 PLANS = [
-    ToolPlan(
+    GraphPlan(
         make_spec(f"ontology_action_{action.name}", action.description, action.required, action.optional, changes=True),
         action.line,
         partial(_run_action, action),

@@ -7,17 +7,15 @@ from moot.tools.graph.graph_tool import (
     CONFIDENCE,
     VALID_FROM,
     VALID_TO,
-    Arguments,
     GraphCall,
-    ToolPlan,
-    answer,
-    conflict_data,
+    GraphPlan,
+    dump_conflict,
     get_id,
     get_text,
-    join_taint,
     make_spec,
     read_fact,
 )
+from moot.tools.store_tool import Arguments, answer, join_taint
 
 _REASON = "Why."
 _TARGETS = f"The new status: {', '.join(TARGETS)}."
@@ -34,7 +32,7 @@ async def _assert_fact(call: GraphCall, arguments: Arguments) -> ToolResult:
     data = {"stored": asserted.is_new, "message": message}
     taint = asserted.fact.taint
     if asserted.conflict is not None:
-        data["conflict"] = conflict_data(asserted.conflict)
+        data["conflict"] = dump_conflict(asserted.conflict)
         taint |= join_taint(fact.taint for fact in asserted.conflict.facts)
     return answer(data, taint)
 
@@ -70,7 +68,7 @@ async def _merge_entities(call: GraphCall, arguments: Arguments) -> ToolResult:
     data = {"status": "merged", "triples_updated": merged.facts, "aliases_created": len(merged.aliases)}
     taint = join_taint(fact.taint for each in merged.conflicts for fact in each.facts)
     if merged.conflicts:
-        data["conflicts"] = [conflict_data(each) for each in merged.conflicts]
+        data["conflicts"] = [dump_conflict(each) for each in merged.conflicts]
     return answer(data, taint)
 
 
@@ -185,4 +183,4 @@ _PLANS = [
     ),
 ]  # fmt: skip
 
-PLANS = [ToolPlan(*each) for each in _PLANS]
+PLANS = [GraphPlan(*each) for each in _PLANS]

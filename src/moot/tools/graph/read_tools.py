@@ -18,19 +18,17 @@ from moot.domain.ports.graph import PropertyFilter
 from moot.domain.ports.tool import ToolResult
 from moot.tools.graph.actions import ACTIONS
 from moot.tools.graph.graph_tool import (
-    Arguments,
     GraphCall,
-    ToolPlan,
-    answer,
+    GraphPlan,
     answer_facts,
-    conflict_data,
+    dump_conflict,
+    dump_triple,
     get_id,
     get_limit,
     get_text,
-    join_taint,
     make_spec,
-    triple_data,
 )
+from moot.tools.store_tool import Arguments, answer, join_taint
 
 _ENTITIES = 100
 _MOST_ENTITIES = 500
@@ -101,9 +99,9 @@ async def _get_entity(call: GraphCall, arguments: Arguments) -> ToolResult:
     shared: dict[str, Any] = {"during": call.today, "includes_unverified": unverified}
     outgoing = await call.graph.list_facts(call.owner, FactFilter(subject=entity.id, **shared))
     incoming = await call.graph.list_facts(call.owner, FactFilter(object=entity.id, **shared))
-    data = _entity_data(entity) | {
-        "outgoing": [triple_data(fact) for fact in outgoing],
-        "incoming": [triple_data(fact) for fact in incoming],
+    data = _dump_entity(entity) | {
+        "outgoing": [dump_triple(fact) for fact in outgoing],
+        "incoming": [dump_triple(fact) for fact in incoming],
     }
     return answer(data, join_taint([entity.taint], (fact.taint for fact in (*outgoing, *incoming))))
 
@@ -124,7 +122,7 @@ async def _query_entities(call: GraphCall, arguments: Arguments) -> ToolResult:
         )
         facts = await call.graph.list_facts(call.owner, wanted)
         taints += [fact.taint for fact in facts]
-        entities.append(_entity_data(entity) | {"outgoing": [triple_data(fact) for fact in facts]})
+        entities.append(_dump_entity(entity) | {"outgoing": [dump_triple(fact) for fact in facts]})
     return answer({"entities": entities, "count": len(entities)}, join_taint(taints))
 
 
@@ -145,7 +143,7 @@ def _read_filters(arguments: Arguments) -> list[PropertyFilter]:
     return found
 
 
-def _entity_data(entity: Entity) -> dict[str, Any]:
+def _dump_entity(entity: Entity) -> dict[str, Any]:
     return {
         "id": entity.id,
         "type": entity.type,
@@ -160,8 +158,8 @@ def _entity_data(entity: Entity) -> dict[str, Any]:
 
 async def _list_types(call: GraphCall, _arguments: Arguments) -> ToolResult:
     terms = await call.graph.list_terms(call.owner)
-    types = [_term_data(term) for term in terms if term.kind is TermKind.TYPE]
-    predicates = [_term_data(term) for term in terms if term.kind is TermKind.PREDICATE]
+    types = [_dump_term(term) for term in terms if term.kind is TermKind.TYPE]
+    predicates = [_dump_term(term) for term in terms if term.kind is TermKind.PREDICATE]
     return answer(
         {"types": types, "count": len(types), "predicates": predicates}, join_taint(term.taint for term in terms)
     )
@@ -172,10 +170,10 @@ async def _describe_type(call: GraphCall, arguments: Arguments) -> ToolResult:
     usage = await call.graph.measure_type(call.owner, name)
     changes = await call.graph.list_changes(call.owner, TermKind.TYPE, name)
     terms = {term.name: term for term in await call.graph.list_terms(call.owner) if term.kind is TermKind.PREDICATE}
-    data = _term_data(changes[-1]) | {
+    data = _dump_term(changes[-1]) | {
         "entities": usage.entities,
         "properties": list(usage.properties),
-        "predicates": [_term_data(terms[each]) for each in usage.predicates if each in terms],
+        "predicates": [_dump_term(terms[each]) for each in usage.predicates if each in terms],
         "history": [{"status": term.status, "reason": term.reason} for term in changes],
     }
     return answer(data, join_taint([usage.taint], (term.taint for term in changes)))
@@ -213,7 +211,7 @@ async def _schema_health(call: GraphCall, _arguments: Arguments) -> ToolResult:
 
 async def _list_conflicts(call: GraphCall, _arguments: Arguments) -> ToolResult:
     found = await call.graph.list_conflicts(call.owner)
-    data = {"conflicts": [conflict_data(each) for each in found], "count": len(found)}
+    data = {"conflicts": [dump_conflict(each) for each in found], "count": len(found)}
     return answer(data, join_taint(fact.taint for each in found for fact in each.facts))
 
 
@@ -232,7 +230,7 @@ async def _list_actions(_call: GraphCall, _arguments: Arguments) -> ToolResult:
     return answer({"actions": actions, "count": len(actions)})
 
 
-def _term_data(term: Term) -> dict[str, Any]:
+def _dump_term(term: Term) -> dict[str, Any]:
     data: dict[str, Any] = {"name": term.name, "status": term.status, "reason": term.reason}
     return data | ({"exclusive": True} if term.is_exclusive else {})
 
@@ -354,4 +352,4 @@ _PLANS = [
     ),
 ]  # fmt: skip
 
-PLANS = [ToolPlan(*each) for each in _PLANS]
+PLANS = [GraphPlan(*each) for each in _PLANS]

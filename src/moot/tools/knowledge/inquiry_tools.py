@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from moot.domain.inquiry import Inquiry, InquiryStatus, unknown_inquiry
+from moot.domain.inquiry import Inquiry, InquiryStatus, make_unknown_error
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.knowledge import Inquiries
 from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.senders import owner_of
-from moot.tools.knowledge.knowledge_tool import Arguments, answer, format_time, get_text, join_taint, make_spec
+from moot.tools.knowledge.knowledge_tool import format_time, get_text, make_spec
+from moot.tools.store_tool import Arguments, answer, join_taint
 
 _LIMIT = 5
 _MOST = 100
@@ -38,7 +39,7 @@ class PendingInquiries:
             status=InquiryStatus.PENDING,
             limit=max(1, min(_MOST, int(arguments.get("limit") or _LIMIT))),
         )
-        data = {"inquiries": [_inquiry_data(each) for each in found], "count": len(found)}
+        data = {"inquiries": [_dump_inquiry(each) for each in found], "count": len(found)}
         return answer(data, join_taint(each.taint for each in found))
 
 
@@ -62,12 +63,12 @@ class DismissInquiry:
         found = [each for each in await self._inquiries.list_all(owner, limit=_MOST) if each.id == number]
         # A call that is made again after a restart finds it dismissed.
         if not found or found[0].status is InquiryStatus.RESOLVED:
-            raise unknown_inquiry(number, [])
+            raise make_unknown_error(number, [])
         await self._inquiries.close(owner, number, InquiryStatus.DISMISSED, now=self._clock.now())
         return answer({"status": "dismissed", "message": "It will not be asked again."})
 
 
-def _inquiry_data(inquiry: Inquiry) -> dict[str, Any]:
+def _dump_inquiry(inquiry: Inquiry) -> dict[str, Any]:
     return {
         "ID": inquiry.id,
         "SessionKey": f"{inquiry.key.agent}:{inquiry.key.sender}",

@@ -10,23 +10,21 @@ from moot.domain.learning import (
     Learning,
     LearningCategory,
     LearningFilter,
+    dump_stats,
+    make_trigger,
     parse_category,
-    stats_data,
-    trigger,
 )
 from moot.domain.ports.tool import ToolResult
 from moot.tools.knowledge.knowledge_tool import (
     FOUND,
-    Arguments,
     KnowledgeCall,
-    ToolPlan,
-    answer,
+    KnowledgePlan,
     format_time,
     get_text,
-    join_taint,
     make_spec,
     one_of,
 )
+from moot.tools.store_tool import Arguments, answer, join_taint
 
 _DAY = 86_400.0
 
@@ -39,11 +37,11 @@ async def _search(call: KnowledgeCall, arguments: Arguments) -> ToolResult:
         category=parse_category(category) if category else None,
         limit=FOUND,
     )
-    data = {"results": [_learning_data(each) for each in found], "count": len(found)}
+    data = {"results": [_dump_learning(each) for each in found], "count": len(found)}
     return answer(data, join_taint(each.taint for each in found))
 
 
-def _learning_data(learning: Learning) -> dict[str, Any]:
+def _dump_learning(learning: Learning) -> dict[str, Any]:
     return {
         "id": learning.id,
         "trigger": learning.trigger,
@@ -83,7 +81,7 @@ def _name_trigger(call: KnowledgeCall, named: str) -> str:
     if not named:
         raise BadRequest("missing trigger parameter", fix="Name the tool or the action.")
     is_tool = named.replace("_", "").isalnum() and " " not in named
-    return trigger(named) if is_tool else named
+    return make_trigger(named) if is_tool else named
 
 
 def _check_sizes(learning: Learning) -> None:
@@ -96,7 +94,7 @@ def _check_sizes(learning: Learning) -> None:
 
 
 async def _count(call: KnowledgeCall, arguments: Arguments) -> ToolResult:
-    return answer(stats_data(await call.learnings.count(call.owner)))
+    return answer(dump_stats(await call.learnings.count(call.owner)))
 
 
 async def _clean(call: KnowledgeCall, arguments: Arguments) -> ToolResult:
@@ -120,7 +118,7 @@ async def _clean(call: KnowledgeCall, arguments: Arguments) -> ToolResult:
 
 
 PLANS = (
-    ToolPlan(
+    KnowledgePlan(
         make_spec(
             "search_learnings",
             "Search what was learned from failures of tools: error patterns, causes and fixes.",
@@ -130,7 +128,7 @@ PLANS = (
         lambda arguments: f"search learnings for {arguments.get('query', '')}",
         _search,
     ),
-    ToolPlan(
+    KnowledgePlan(
         make_spec(
             "save_learning",
             "Save the cause and the fix of an error. When the tool fails like this again, the fix is shown.",
@@ -145,7 +143,7 @@ PLANS = (
         lambda arguments: f"save a fix for {arguments.get('trigger', '')}: {arguments.get('fix', '')}",
         _save,
     ),
-    ToolPlan(
+    KnowledgePlan(
         make_spec(
             "learning_stats",
             "Show how many learnings there are, by category, how sure they are, and which tools fail most.",
@@ -154,7 +152,7 @@ PLANS = (
         lambda _: "statistics of learnings",
         _count,
     ),
-    ToolPlan(
+    KnowledgePlan(
         make_spec(
             "learning_cleanup",
             "Delete learnings that meet all given conditions. By default they are only counted.",

@@ -12,7 +12,7 @@ from moot.domain.rag import IndexedPassage
 from moot.domain.text import defuse
 from moot.engine.completion import CountSpend
 from moot.retrieval.documents import Documents
-from moot.retrieval.reading.terms import group_terms, list_query_terms, list_terms
+from moot.retrieval.reading.terms import find_language, group_terms, list_query_terms, list_terms, split_words
 
 # A marker in the instructions, so that a scripted model can tell an answer from a turn.
 ANSWER_MARK = "moot:answer"
@@ -36,6 +36,7 @@ _PARAGRAPHS = re.compile(r"\n{2,}")
 _NOT_FOUND = re.compile(r"not in the documents", re.IGNORECASE)
 # The share of the words of a sentence beyond the question that a passage that supports it has.
 _LEAST_SHARE = 1 / 3
+_INVENTED = "The model answered something that is not in the passages it cited."
 # Passages that are shown to the model.
 SHOWN = 6
 
@@ -87,6 +88,8 @@ class Answers:
         if _NOT_FOUND.search(reply) or not reply:
             return Answer(text="", is_found=False, notes=found.notes, taint=taint)
         citations, invalid = check_citations(question, reply, passages)
+        if not invalid and _is_invented(reply, citations):
+            return Answer(text="", is_found=False, notes=(*found.notes, _INVENTED), taint=taint)
         return Answer(text=reply, is_found=True, citations=citations, invalid=invalid, notes=found.notes, taint=taint)
 
 
@@ -151,6 +154,18 @@ def _is_supported(said: Sequence[set[str]], asked: set[str], terms: set[str]) ->
     """Whether a passage has the words of a sentence: repeating the question with an invented answer is not enough."""
     told = [word for word in said if not word & asked] or said
     return sum(bool(word & terms) for word in told) >= max(1.0, _LEAST_SHARE * len(told))
+
+
+def _is_invented(reply: str, citations: Sequence[Citation]) -> bool:
+    """Whether no cited passage supports the reply. Words of different languages cannot be compared."""
+    if not citations or any(each.is_supported for each in citations):
+        return False
+    language = _find_language(reply)
+    return all(_find_language(each.passage.content) in (language, "") for each in citations)
+
+
+def _find_language(text: str) -> str:
+    return find_language(text, split_words(text))
 
 
 def _list_numbers(sentence: str) -> list[int]:

@@ -79,6 +79,7 @@ class SqliteStore:
         # For the other modules of this package, such as memories and secrets, which have their own SQL.
         self.write = self._write = self._writer.write
         self.post, self.linger = self._writer.post, self._writer.linger
+        self.post_soon, self.post_read = self._writer.post_soon, self._readers.post
         self.read = self._read = self._readers.read
 
     # ---- conversations --------------------------------------------------------------------------

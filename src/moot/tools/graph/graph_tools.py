@@ -7,7 +7,7 @@ from moot.tools.graph import actions, change_tools, import_tools, read_tools
 from moot.tools.graph.graph_tool import GraphCall
 
 
-def tools(*, graph: Graph, clock: Clock) -> list[Tool]:
+def build_tools(*, graph: Graph, clock: Clock) -> list[Tool]:
     plans = (*read_tools.PLANS, *change_tools.PLANS, *import_tools.PLANS, *actions.PLANS)
 
     def make_call(context: RunContext) -> GraphCall:

@@ -8,12 +8,12 @@ from moot.tools.knowledge.inquiry_tools import DismissInquiry, PendingInquiries
 from moot.tools.knowledge.knowledge_tool import KnowledgeCall
 
 
-def tools(*, knowledge: KnowledgeStore, learnings: Learnings, clock: Clock) -> list[Tool]:
+def build_tools(*, knowledge: KnowledgeStore, learnings: Learnings, clock: Clock) -> list[Tool]:
     def make_call(context: RunContext) -> KnowledgeCall:
         return KnowledgeCall(knowledge=knowledge, learnings=learnings, now=clock.now(), context=context)
 
     return [plan.build(make_call) for plan in (*entry_tools.PLANS, *learning_tools.PLANS)]
 
 
-def inquiry_tools(*, inquiries: Inquiries, clock: Clock) -> list[Tool]:
+def build_inquiry_tools(*, inquiries: Inquiries, clock: Clock) -> list[Tool]:
     return [PendingInquiries(inquiries), DismissInquiry(inquiries, clock)]

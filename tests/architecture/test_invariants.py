@@ -249,7 +249,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         traces=ANYTHING,
         undo=ANYTHING,
         modes=ANYTHING,
-        stretches=ANYTHING,
+        resume=ANYTHING,
         graph=ANYTHING,
         documents=ANYTHING,
         agent_data=ANYTHING,

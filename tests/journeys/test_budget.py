@@ -132,7 +132,7 @@ async def test_a_turn_that_leaves_its_teammates_behind_still_pays_for_what_comes
         async with daemon.client() as talk:
             await talk.say("moot", "go")
             # The last report finds nothing left to be answered with, which is no failure of anybody's.
-            told = "SELECT count(*) FROM runs WHERE outcome = 'limit' OR error LIKE '%nothing left to answer%'"
+            told = "SELECT count(*) FROM runs WHERE outcome = 'limit' OR error LIKE '%is used up%'"
             await eventually(lambda: asked(home, told))
             # Where it was the last teammate that found nothing left, its report still has a step.
             await eventually(lambda: spent(home, "steps") == 12)

@@ -55,7 +55,7 @@ async def everything_happens(talk: Talking, provider: Provider, agent: str, send
     await speech.end()
     provider.program({"match": "is silent", "text": ""})
     silent = await talk.say(agent, "it is silent", sender)
-    assert (silent.outcome, silent.ended.error) == ("empty", "The model had nothing to say.")
+    assert (silent.outcome, silent.ended.error) == ("empty", "The model returned no text.")
     await talk.say(agent, "another guest", sender, guest="cyd")
     provider.program(SUMMARY)
     await talk.compact(agent, sender)

@@ -101,7 +101,7 @@ async def test_a_report_that_nothing_is_left_to_answer_with_is_kept_and_is_no_fa
         (report,) = await eventually(told)
         assert child["run_id"] in report["content"]
         assert report["outcome"] == "completed"
-        assert "nothing left to answer it with" in report["error"]
+        assert "budget of the turn it belongs to is used up" in report["error"]
         failed = {trace.run_id for trace in await traces(daemon, failed=True)}
         assert failed == {run_id, child["run_id"]}
 

@@ -69,7 +69,7 @@ async def test_a_misspelt_argument_is_told_to_the_model_and_nobody_is_asked(
         speech = await talk.say("ada", "do it", sender, cwd=str(tmp_path))
     refused, told = results(speech)
     assert refused == "exec has no parameter 'tiemout'; did you mean 'timeout'? Nothing was done"
-    assert told == "hello\n\n(fs_read does not know 'why', which came to nothing.)"
+    assert told == "hello\n\n(fs_read does not know 'why', which was ignored.)"
     assert speech.of("approval_opened") == []
     assert not (tmp_path / "b").exists()
 

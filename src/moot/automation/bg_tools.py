@@ -91,7 +91,7 @@ class BgSubmit:
         self._resolve_agent(agent)
         prompt = check_prompt(clean(str(arguments["prompt"])))
         view = await self._tasks.submit(context, agent, prompt, delivers=delivers)
-        where = "Its result will be told here." if delivers else "Fetch its result with bg_result."
+        where = "Its result will be reported here." if delivers else "Fetch its result with bg_result."
         return _to_json({"status": "submitted", "task_id": view.id, "message": f"{agent} works on it. {where}"})
 
 

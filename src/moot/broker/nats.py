@@ -170,7 +170,7 @@ class NatsBroker:
                 await remove_malformed(link, self._report_malformed)
             except Exception as error:  # noqa: BLE001 - whatever the server answers, it is tried again
                 if not link.is_lost:
-                    logger.info("messages for nobody stay: %s", describe(error, self._settings.url))
+                    logger.info("messages without a receiver are not removed: %s", describe(error, self._settings.url))
             await self._clock.sleep(_MALFORMED_SECONDS)
 
     def _report_malformed(self, subject: str) -> None:

@@ -49,8 +49,8 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "kill": CommandEntry(TALK, "moot.cli.commands.talk:kill", "Stop the active run of a conversation."),
     "compact": CommandEntry(TALK, "moot.cli.commands.talk:compact", "Compact the history into an archive."),
-    "new": CommandEntry(TALK, "moot.cli.commands.stretches:new", "Archive a conversation and start a new one."),
-    "resume": CommandEntry(TALK, "moot.cli.commands.stretches:resume", "List earlier conversations, or continue one."),
+    "new": CommandEntry(TALK, "moot.cli.commands.resume:new", "Archive a conversation and start a new one."),
+    "resume": CommandEntry(TALK, "moot.cli.commands.resume:resume", "List earlier conversations, or continue one."),
     "run": CommandEntry(
         WORK, "moot.cli.commands.run:run", "Start a run with its own conversation, also in the background."
     ),

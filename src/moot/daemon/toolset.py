@@ -285,13 +285,13 @@ class Toolset:
                 clock=d.clock,
                 redact=d.redactor,
             ),
-            *knowledge_tools.tools(knowledge=d.storage.knowledge, learnings=d.storage.learnings, clock=d.clock),
+            *knowledge_tools.build_tools(knowledge=d.storage.knowledge, learnings=d.storage.learnings, clock=d.clock),
             *(
-                knowledge_tools.inquiry_tools(inquiries=d.storage.inquiries, clock=d.clock)
+                knowledge_tools.build_inquiry_tools(inquiries=d.storage.inquiries, clock=d.clock)
                 if self._asks_inquiries()
                 else ()
             ),
-            *(graph_tools.tools(graph=d.storage.graph, clock=d.clock) if config.graph.enabled else ()),
+            *(graph_tools.build_tools(graph=d.storage.graph, clock=d.clock) if config.graph.enabled else ()),
             *secrets.tools(secrets=d.vault),
             *crypto.tools(keys=keychain, secrets=d.vault),
             *skill_tools.tools(skills=self.skills, off_limits=off_limits, config=config.skills),

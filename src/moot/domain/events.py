@@ -205,19 +205,19 @@ class ModeChanged(Struct, frozen=True):
     auto_approve: str = ""
 
 
-class MailSent(Struct, frozen=True):
+class MailSent(Struct, frozen=True, gc=False):
     """A message to another agent is stored. The source is the sender."""
 
     mail: Mail
 
 
-class MailDelivered(Struct, frozen=True):
+class MailDelivered(Struct, frozen=True, gc=False):
     """A message of another agent waits to be read. The source is the receiver, as for the following two."""
 
     mail: Mail
 
 
-class MailRead(Struct, frozen=True):
+class MailRead(Struct, frozen=True, gc=False):
     """A run was shown the message."""
 
     mail: Mail
@@ -308,7 +308,7 @@ EventBody = (
 ASK_EVENTS = (AskOpened, AskClosed)
 
 
-class EventSource(Struct, frozen=True, kw_only=True):
+class EventSource(Struct, frozen=True, kw_only=True, gc=False):
     """Where an event comes from: a run and its place in its tree; without a run id, a conversation itself."""
 
     key: ConversationKey

@@ -31,7 +31,7 @@ class GoalState(StrEnum):
     IDLE = "idle"
 
 
-class MailTarget(Struct, frozen=True, kw_only=True):
+class MailTarget(Struct, frozen=True, kw_only=True, gc=False):
     """What decides whether a goal is sent mail: whose it is, and whether anybody will read it."""
 
     id: str
@@ -68,6 +68,7 @@ class Goal(MailTarget, frozen=True, kw_only=True):
     active_at: float = 0.0
 
 
+@lru_cache(maxsize=4096)
 def make_goal_id(store: int, conversation: int) -> str:
     """Return the id of a goal: a UUID of version 8 that contains the number of its store and of its conversation."""
     number = conversation * _FACTOR % (1 << _NUMBER_BITS)

@@ -31,7 +31,7 @@ _BLOCK = re.compile(
 )
 
 
-class Mail(Struct, frozen=True, kw_only=True):
+class Mail(Struct, frozen=True, kw_only=True, gc=False):
     """A message for one goal, as it is stored. It is read once an entry of the goal's history shows it."""
 
     # Unique among all daemons: a message that arrives twice is stored once.

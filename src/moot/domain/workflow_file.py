@@ -126,11 +126,11 @@ class _Table:
     def get(self, name: str) -> yaml.Node | None:
         return self._found.get(name)
 
-    def at(self, name: str) -> yaml.Node:
+    def find_node(self, name: str) -> yaml.Node:
         """Return the node to report a mistake about the key at."""
         return self._found.get(name, self.node)
 
-    def text(self, name: str, *, most: int = _MAX_TEXT) -> str:
+    def read_text(self, name: str, *, most: int = _MAX_TEXT) -> str:
         node = self._found.get(name)
         if node is None:
             return ""
@@ -146,7 +146,7 @@ class _Table:
             return ""
         return text
 
-    def items(self, name: str) -> list[tuple[str, yaml.Node]]:
+    def read_names(self, name: str) -> list[tuple[str, yaml.Node]]:
         """Return a list of names; a single name is a list of one."""
         node = self._found.get(name)
         if node is None or node.tag.endswith(":null"):
@@ -163,22 +163,24 @@ class _Table:
                 found.append((clean(str(each.value).strip()), each))
         return found
 
-    def whole(self, name: str, default: int, most: int) -> int:
-        text = self.text(name)
+    def read_number(self, name: str, default: int, most: int) -> int:
+        text = self.read_text(name)
         if not text:
             return default
         if not re.fullmatch(r"\d{1,6}", text) or not 1 <= int(text) <= most:
-            self._reader.report(self.at(name), f"`{name}` must be a whole number from 1 to {most}")
+            self._reader.report(self.find_node(name), f"`{name}` must be a whole number from 1 to {most}")
             return default
         return int(text)
 
-    def duration(self, name: str, default: float) -> float:
-        text = self.text(name).strip()
+    def read_duration(self, name: str, default: float) -> float:
+        text = self.read_text(name).strip()
         if not text:
             return default
         seconds = parse_duration(text)
         if seconds is None or not 0 < seconds <= _MAX_SECONDS:
-            self._reader.report(self.at(name), f"`{name}` must be a duration such as 90s, 10m or 1h30m, up to 24h")
+            self._reader.report(
+                self.find_node(name), f"`{name}` must be a duration such as 90s, 10m or 1h30m, up to 24h"
+            )
             return default
         return seconds
 
@@ -205,28 +207,30 @@ class _Reader:
     def read(self, text: str) -> Workflow:
         root = compose(text)
         top = _Table(self, root, _WORKFLOW_KEYS, "a workflow")
-        name = top.text("name").strip()
+        name = top.read_text("name").strip()
         if isinstance(root, yaml.MappingNode) and not name:
-            self.report(top.at("name"), "the workflow has no name: add `name: …`")
+            self.report(top.find_node("name"), "the workflow has no name: add `name: …`")
         elif name and not NAME.fullmatch(name):
-            self.report(top.at("name"), f"the name {name[:80]!r} must have at most 64 letters a-z, digits, - and _")
+            self.report(
+                top.find_node("name"), f"the name {name[:80]!r} must have at most 64 letters a-z, digits, - and _"
+            )
         steps = self._read_steps(top)
         self._check_uses(steps)
         return Workflow(
             name=name,
-            description=top.text("description").strip(),
+            description=top.read_text("description").strip(),
             schedule=self._read_schedule(top),
-            zone=top.text("timezone").strip(),
+            zone=top.read_text("timezone").strip(),
             deliver_to=self._read_agents(top, "deliver_to"),
-            max_parallel=top.whole("max_parallel", DEFAULT_PARALLEL, _MAX_PARALLEL),
+            max_parallel=top.read_number("max_parallel", DEFAULT_PARALLEL, _MAX_PARALLEL),
             steps=tuple(self._sort(steps)) if not self.problems else (),
         )
 
     def _read_schedule(self, top: _Table) -> tuple[ScheduleKind, str] | None:
         """Return kind and text of the schedule, which is checked: `0 8 * * *`, `every 6h` or `at 2027-01-31T08:00`."""
-        zone, text = top.text("timezone").strip(), top.text("schedule").strip()
+        zone, text = top.read_text("timezone").strip(), top.read_text("schedule").strip()
         if zone and not text:
-            self.report(top.at("timezone"), "`timezone` is that of `schedule`, which is missing")
+            self.report(top.find_node("timezone"), "`timezone` is that of `schedule`, which is missing")
         if not text:
             return None
         first, _, rest = text.partition(" ")
@@ -234,13 +238,13 @@ class _Reader:
         try:
             find_zone(zone or "UTC")
         except BadRequest as error:
-            self.report(top.at("timezone"), error.sentence)
+            self.report(top.find_node("timezone"), error.sentence)
             return None
         try:
             # Whether a single time is in the past depends on when the workflow is scheduled.
             parse_schedule(kind, when, zone or "UTC", now=0.0)
         except BadRequest as error:
-            self.report(top.at("schedule"), error.sentence)
+            self.report(top.find_node("schedule"), error.sentence)
         return kind, when
 
     def _read_steps(self, top: _Table) -> list[WorkflowStep]:
@@ -248,26 +252,26 @@ class _Reader:
         nodes: list[yaml.Node] = node.value if isinstance(node, yaml.SequenceNode) else []
         if not nodes:
             if isinstance(top.node, yaml.MappingNode):
-                self.report(top.at("steps"), "the workflow has no steps: `steps` must be a list of at least one")
+                self.report(top.find_node("steps"), "the workflow has no steps: `steps` must be a list of at least one")
             return []
         if len(nodes) > MAX_STEPS:
-            self.report(top.at("steps"), f"the workflow has {len(nodes)} steps; at most {MAX_STEPS} are allowed")
+            self.report(top.find_node("steps"), f"the workflow has {len(nodes)} steps; at most {MAX_STEPS} are allowed")
             return []
         return [self._read_step(each) for each in nodes]
 
     def _read_step(self, node: yaml.Node) -> WorkflowStep:
         table = _Table(self, node, _STEP_KEYS, "a step")
-        name = table.text("id").strip()
+        name = table.read_text("id").strip()
         if isinstance(node, yaml.MappingNode):
             self._check_id(table, name)
-        prompt = table.text("prompt", most=_MAX_PROMPT)
+        prompt = table.read_text("prompt", most=_MAX_PROMPT)
         if isinstance(node, yaml.MappingNode) and not prompt.strip():
-            self.report(table.at("prompt"), f"step {name!r} has no prompt")
+            self.report(table.find_node("prompt"), f"step {name!r} has no prompt")
         for match in REFERENCE.finditer(prompt):
-            self._uses.append((name, match[1], table.at("prompt"), "{{" + match[1] + ".result}}"))
-        self._wrong += [(match[1], match[2], table.at("prompt")) for match in _OTHER_FIELD.finditer(prompt)]
+            self._uses.append((name, match[1], table.find_node("prompt"), "{{" + match[1] + ".result}}"))
+        self._wrong += [(match[1], match[2], table.find_node("prompt")) for match in _OTHER_FIELD.finditer(prompt)]
         depends_on: dict[str, None] = {}
-        for other, place in table.items("depends_on"):
+        for other, place in table.read_names("depends_on"):
             depends_on[other] = None
             self._uses.append((name, other, place, ""))
         agents = self._read_agents(table, "agent")
@@ -277,14 +281,14 @@ class _Reader:
             agent=agents[0] if agents else "",
             depends_on=tuple(depends_on),
             deliver_to=self._read_agents(table, "deliver_to"),
-            timeout=table.duration("timeout", DEFAULT_SECONDS),
+            timeout=table.read_duration("timeout", DEFAULT_SECONDS),
             when=self._read_condition(table, name),
             retry=self._read_retry(table),
             line=node.start_mark.line + 1,
         )
 
     def _check_id(self, table: _Table, name: str) -> None:
-        place = table.at("id")
+        place = table.find_node("id")
         if not name:
             self.report(place, "a step has no id: add `id: …`")
         elif not NAME.fullmatch(name):
@@ -296,9 +300,9 @@ class _Reader:
             self._places[name] = place
 
     def _read_agents(self, table: _Table, name: str) -> tuple[str, ...]:
-        found = table.items(name)
+        found = table.read_names(name)
         if name == "agent" and len(found) > 1:
-            self.report(table.at(name), "a step has one agent")
+            self.report(table.find_node(name), "a step has one agent")
         for agent, place in found:
             if self._agents is not None and agent not in self._agents:
                 near = self.suggest(agent, self._agents)
@@ -306,10 +310,10 @@ class _Reader:
         return tuple(dict.fromkeys(agent for agent, _ in found))
 
     def _read_condition(self, table: _Table, name: str) -> Condition | None:
-        text = table.text("when")
+        text = table.read_text("when")
         if not text.strip():
             return None
-        place = table.at("when")
+        place = table.find_node("when")
         try:
             condition = parse_condition(text)
         except BadCondition as error:
@@ -329,9 +333,9 @@ class _Reader:
         if node is None:
             return Retry()
         if isinstance(node, yaml.ScalarNode):
-            return Retry(attempts=table.whole("retry", 1, _MAX_ATTEMPTS))
+            return Retry(attempts=table.read_number("retry", 1, _MAX_ATTEMPTS))
         inner = _Table(self, node, _RETRY_KEYS, "`retry`")
-        return Retry(attempts=inner.whole("attempts", 1, _MAX_ATTEMPTS), delay=inner.duration("delay", 0.0))
+        return Retry(attempts=inner.read_number("attempts", 1, _MAX_ATTEMPTS), delay=inner.read_duration("delay", 0.0))
 
     # ---- what the steps say of each other -----------------------------------------------------
 

@@ -25,7 +25,7 @@ class Archiving:
         """Summarise the whole history and archive it. The summary can be killed; then nothing changes."""
         history = await self._load(ticket.key)
         if history is None or not history.entries:
-            raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
+            raise Conflict("there is nothing to compact", fix="Send a message first.")
         agent = self._d.resolve_agent(ticket.key.agent)
         model = self._d.model(replace(agent, model=history.model or agent.model))
         prepare = partial(self._d.compaction.prepare, history, agent, model, last_seq=history.last_seq)

@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 from moot.domain.events import (
     BridgeRefused,
@@ -138,8 +138,8 @@ class Bus:
         self.seq += 1
         event = Event(self.seq, self._clock.now(), source, body)
         self._kept.append(event)
-        if type(body) in _LONG:
-            self._size += _size(body)
+        if (size := _SIZES.get(type(body))) is not None:
+            self._size += size(body)
         if len(self._kept) > self._max_events or self._size > self._max_size:
             self._drop_oldest()
         self._pending.append((event, listener))
@@ -186,7 +186,9 @@ class Bus:
 
     def _drop_oldest(self) -> None:
         while len(self._kept) > self._max_events or (self._size > self._max_size and len(self._kept) > 1):
-            self._size -= _size(self._kept.popleft().body)
+            body = self._kept.popleft().body
+            if (size := _SIZES.get(type(body))) is not None:
+                self._size -= size(body)
 
     def _deliver(self) -> None:
         self._is_delivering = True
@@ -206,23 +208,19 @@ class Bus:
             self._is_delivering = False
 
 
-# Events with fields that can be long.
-_LONG = frozenset(
-    (TextChunk, ThinkingChunk, PrivateText, UserMessageSent, ToolFinished, ToolsStarted)
-    + (MailSent, MailDelivered, MailRead, MailEvicted, MailDropped, BridgeRefused)
-)
+def _size_of_text(body: Any) -> int:
+    return len(body.content)
 
 
-def _size(body: EventBody) -> int:
-    """Return the number of characters in the fields that can be long."""
-    if type(body) is TextChunk or type(body) is ThinkingChunk or type(body) is PrivateText:
-        return len(body.content)
-    if isinstance(body, UserMessageSent):
-        return len(body.message.content)
-    if isinstance(body, ToolFinished):
-        return len(body.output)
-    if isinstance(body, ToolsStarted):
-        return sum(len(call.arguments) for call in body.calls)
-    if isinstance(body, MailSent | MailDelivered | MailRead | MailEvicted | MailDropped | BridgeRefused):
-        return len(body.mail.body)
-    return 0
+def _size_of_mail(body: Any) -> int:
+    return len(body.mail.body)
+
+
+# How many characters are in the fields that can be long, by type. Looked up by type: isinstance of a struct is slow.
+_SIZES: dict[type[EventBody], Callable[[Any], int]] = {
+    **dict.fromkeys((TextChunk, ThinkingChunk, PrivateText), _size_of_text),
+    **dict.fromkeys((MailSent, MailDelivered, MailRead, MailEvicted, MailDropped, BridgeRefused), _size_of_mail),
+    UserMessageSent: lambda body: len(body.message.content),
+    ToolFinished: lambda body: len(body.output),
+    ToolsStarted: lambda body: sum(len(call.arguments) for call in body.calls),
+}

@@ -62,7 +62,7 @@ class Compaction:
         """Summarise the entries and return the archive without storing it. Can be cancelled at any time."""
         entries = [entry for entry in history.entries if entry.seq <= last_seq]
         if last_seq <= history.archived_seq:
-            raise Conflict("there is nothing to compact", fix="Talk first; compaction archives what was said.")
+            raise Conflict("there is nothing to compact", fix="Send a message first.")
         await history.prepare_large_texts()
         # Redact before anything is cut: half a secret would no longer be recognised, but still gives it away.
         messages = history.render_archived([replace(each, message=self._clean(each.message)) for each in entries])

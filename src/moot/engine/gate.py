@@ -377,7 +377,7 @@ def _with_strays(result: ToolResult, arguments: dict[str, Any], spec: ToolSpec) 
     if not strays:
         return result
     named = ", ".join(repr(clean(each[:_NAME])) for each in strays[:_MOST_NAMED])
-    return replace(result, content=f"{result.content}\n({spec.name} does not know {named}, which came to nothing.)")
+    return replace(result, content=f"{result.content}\n({spec.name} does not know {named}, which was ignored.)")
 
 
 def _kinds(described: dict[str, Any]) -> list[str]:

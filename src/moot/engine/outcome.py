@@ -59,12 +59,12 @@ def _is_circle(steps: Sequence[tuple[Calls, Sequence[str]]], length: int) -> boo
 
 
 _SENTENCES = {
-    Outcome.EMPTY: "The model had nothing to say.",
-    Outcome.EMPTY_AFTER_TOOL_USE: "The model used its tools and then said nothing.",
-    Outcome.TOOL_ERROR: "The last tool calls failed, and the model said nothing about it.",
-    Outcome.LOOP_DETECTED: f"The same tool calls came {REPEATS} times in a row; the run was stopped.",
+    Outcome.EMPTY: "The model returned no text.",
+    Outcome.EMPTY_AFTER_TOOL_USE: "The model used its tools and then returned no text.",
+    Outcome.TOOL_ERROR: "The last tool calls failed, and the model returned no text.",
+    Outcome.LOOP_DETECTED: f"The model made the same tool calls {REPEATS} times in a row; the run was stopped.",
     Outcome.CANCELLED: "The run was killed.",
-    Outcome.INTERRUPTED: "The daemon stopped while this run was going on.",
+    Outcome.INTERRUPTED: "The daemon stopped during this run.",
 }
 
 

@@ -37,5 +37,5 @@ async def probe(model: Model, *, clock: Clock) -> ProbeResult:
                 usage = event.usage
     content = "".join(pieces).strip()
     if not content:
-        raise ModelError(f"the model {model.name} answered, but said nothing", fix="Try another model.")
+        raise ModelError(f"the model {model.name} returned no text", fix="Try another model.")
     return ProbeResult(content=content, first_token_seconds=first, seconds=clock.monotonic() - started, usage=usage)

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 # How long a queued message waits before writing it is retried.
 _DISK_SECONDS = 1.0
-_UNANSWERED = "It is kept; what it came of has nothing left to answer it with."
+_UNANSWERED = "It is kept; the budget of the turn it belongs to is used up."
 
 
 class Turns:

@@ -15,7 +15,7 @@ from moot.store import lost_mail, mail_rows, rows, sent_bridges
 from moot.store.mail_rows import COLUMNS, FROM, IS_DEAD, IS_UNREAD, NEWEST
 from moot.store.notices import load_store_number
 from moot.store.sqlite import SqliteStore
-from moot.store.tokens import list_tokens
+from moot.store.target_lookups import TargetLookups
 
 _NEWEST = NEWEST.format(conversation="conversations.id")
 _UNREAD_COUNT = f"(SELECT count(*) FROM mail WHERE number IN ({_NEWEST}) AND {IS_UNREAD})"
@@ -44,10 +44,11 @@ _IS_INTERACTIVE = " AND ".join(f"substr(sender, 1, {len(each)}) <> '{each}'" for
 class SqliteMail:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
+        self._lookups = TargetLookups(store, find_targets)
 
     async def send(self, mails: Sequence[Mail], *, now: float) -> list[Mail]:
         # Many agents may send at once; these share one transaction.
-        return await self._store.post(lambda db: _send(db, mails, now), "mail")
+        return await self._store.post_soon(lambda db: _send(db, mails, now), "mail")
 
     async def list_unread(self, key: ConversationKey) -> list[Mail]:
         return await self._store.read(lambda db: mail_rows.list_unread(db, key))
@@ -69,7 +70,7 @@ class SqliteMail:
         return await self._store.read(lambda db: _list_wakes(db, thread))
 
     async def find_targets(self, goal_ids: Sequence[str]) -> tuple[dict[str, MailTarget], list[Token]]:
-        return await self._store.read(lambda db: (find_targets(db, goal_ids), list_tokens(db)))
+        return await self._lookups.find(goal_ids)
 
     async def find_goal_of(self, key: ConversationKey) -> Goal | None:
         return await self._store.read(lambda db: _one_goal(db, "agent = ? AND sender = ?", key))

@@ -35,11 +35,20 @@ class Readers:
             thread.start()
 
     async def read(self, work: Work[T]) -> T:
+        # Not through `post`: every turn reads several times.
         if self._closed:
             raise StoreError("the store is closed", fix="Start the daemon again.")
         future: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put(Job(work, future))
         return await future
+
+    def post(self, work: Work[T]) -> asyncio.Future[T]:
+        """Queue a read at once. The future need not be awaited."""
+        if self._closed:
+            raise StoreError("the store is closed", fix="Start the daemon again.")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.put(Job(work, future))
+        return future
 
     async def read_together(self, work: Work[T]) -> T:
         """As `read`, but one read serves all who ask for the same before it begins. `work` must be a function."""

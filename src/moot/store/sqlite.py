@@ -79,6 +79,7 @@ class SqliteStore:
         # For the other modules of this package, such as memories and secrets, which have their own SQL.
         self.write = self._write = self._writer.write
         self.post, self.linger = self._writer.post, self._writer.linger
+        self.post_soon, self.post_read = self._writer.post_soon, self._readers.post
         self.read = self._read = self._readers.read
 
     # ---- conversations --------------------------------------------------------------------------
@@ -218,7 +219,7 @@ class SqliteStore:
         return await self._read(lambda db: found_runs.list_owed(db, self.node))
 
     async def list_still_owed(self, run_ids: Sequence[str]) -> list[Run]:
-        return await self._read(lambda db: found_runs.list_still_owed(db, run_ids))
+        return await self._read(lambda db: found_runs.list_still_owed(db, run_ids, self.node))
 
     async def list_runs_of_root(self, root_id: str) -> list[Run]:
         return await self._read(lambda db: found_runs.of_root(db, root_id))

@@ -307,7 +307,7 @@ async def test_a_misspelt_argument_is_told_before_anything_is_done(name: str) ->
 
 async def test_an_argument_like_none_the_tool_has_is_left_out_and_told() -> None:
     output = await tried(Echo(), '{"text": "ho", "explanation": "because", "nothing": null}')
-    assert output == ToolResult(content="ho\n(echo does not know 'explanation', which came to nothing.)")
+    assert output == ToolResult(content="ho\n(echo does not know 'explanation', which was ignored.)")
     assert (await tried(Echo(), '{"text": "refuse", "explanation": "because"}')).content == "I will not. Ask nicely."
 
 

@@ -152,7 +152,7 @@ class OpenApprovals:
         if not approvals.is_complete(approval):
             keys, why = approvals.explain_incomplete(approval)
             return f"{keys}, then Enter", [[("class:dim", f"  {why}")]]
-        other = "d: REASON tells it why; anything else is sent as a message"
+        other = "d: REASON gives a reason; anything else is sent as a message"
         if (written := self._find_rule_to_confirm(approval)) is not None:
             return written, [[("class:dim", f"  ({other})")]]
         offered: list[Line] = [[("class:dim", f"  {line}")] for line in approvals.render_patterns(approval)]

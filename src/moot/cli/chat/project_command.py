@@ -56,7 +56,7 @@ class ProjectCommand:
         trust = hint(f"`moot trust {sanitize.name(self._chat.agent)}`")
         return [
             lines.render_notice(f"approved: {names}"),
-            lines.dim(f"What was said before stays untrusted until {trust}, or /new."),
+            lines.dim(f"Earlier messages stay untrusted until {trust}, or /new."),
         ]
 
 

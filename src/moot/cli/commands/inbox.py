@@ -292,7 +292,7 @@ def _decide(info: pb.AskInfo, message: pb.DecideAskMsg) -> int:
 
 def _render_decided(info: pb.AskInfo, decision: str) -> str:
     if decision == "deny":
-        return "Denied; the agent is told."
+        return "Denied; the agent gets that as the result of the call."
     return f"{approvals.describe_allowed(info.kind, decision).capitalize()}; the run continues."
 
 

@@ -6,53 +6,39 @@ from typing import Any
 import click
 
 from moot.cli import output, prompts
-from moot.cli.command_group import CommandGroup
-from moot.cli.connect import require_utf8, run_connected, send_request
+from moot.cli.commands.knowledge_pages import fetch, make_group
+from moot.cli.connect import require_utf8, send_request
 from moot.cli.options import sender_option
 from moot.cli.render import numbers, sanitize, terminal
 from moot.cli.render.numbers import format_plural
-from moot.client.connection import Connection
 from moot.domain.knowledge import KnowledgeCategory, SourceClass
 from moot.wire import moot_pb2 as pb
 
-_CATEGORIES = [category.value for category in KnowledgeCategory]
-_category_option = click.option(
-    "--category",
-    type=click.Choice(_CATEGORIES),
-    metavar="CATEGORY",
-    help=f"Only this category: {', '.join(_CATEGORIES)}.",
+
+def _print_page(page: pb.KnowledgePage, is_search: bool) -> None:
+    found, nothing = page.entries, "Nothing found." if is_search else "No knowledge yet."
+
+    def render(_: Any) -> str:
+        rows = [
+            [each.key, each.category, str(each.version), numbers.format_time(each.created_at), each.content]
+            for each in found
+        ]
+        return terminal.render_table(["KEY", "CATEGORY", "VERSION", "SAVED", "CONTENT"], rows) or nothing
+
+    output.emit([dump_entry(each) for each in found], render=render)
+
+
+knowledge = make_group(
+    "knowledge",
+    view="entries",
+    categories=KnowledgeCategory,
+    texts=(
+        "List what is stored as knowledge: by you, by your agents, and results of their tools.",
+        "List what is stored as knowledge.",
+        "Search knowledge for WORDS, best match first.",
+    ),
+    show=_print_page,
 )
-
-
-@click.group(cls=CommandGroup, invoke_without_command=True)
-@_category_option
-@sender_option
-@output.json_option
-@click.pass_context
-def knowledge(context: click.Context, category: str | None, sender: str) -> None:
-    """List what is stored as knowledge: by you, by your agents, and results of their tools."""
-    if context.invoked_subcommand is None:
-        _print_list(fetch(pb.ReadKnowledgeMsg(view="entries", category=category, sender=sender)).entries)
-
-
-@knowledge.command("list")
-@_category_option
-@sender_option
-@output.json_option
-def list_entries(category: str | None, sender: str) -> None:
-    """List what is stored as knowledge."""
-    _print_list(fetch(pb.ReadKnowledgeMsg(view="entries", category=category, sender=sender)).entries)
-
-
-@knowledge.command()
-@click.argument("words")
-@_category_option
-@sender_option
-@output.json_option
-def search(words: str, category: str | None, sender: str) -> None:
-    """Search knowledge for WORDS, best match first."""
-    request = pb.ReadKnowledgeMsg(view="entries", query=require_utf8(words), category=category, sender=sender)
-    _print_list(fetch(request).entries, "Nothing found.")
 
 
 @knowledge.command()
@@ -78,7 +64,13 @@ def history(key: str, sender: str) -> None:
 @knowledge.command()
 @click.argument("key")
 @click.argument("content")
-@click.option("--category", type=click.Choice(_CATEGORIES), default="fact", show_default=True, help="What it is.")
+@click.option(
+    "--category",
+    type=click.Choice([each.value for each in KnowledgeCategory]),
+    default="fact",
+    show_default=True,
+    help="What it is.",
+)
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag to find it by; can be given several times.")
 @click.option("--source", default="", metavar="TEXT", help="Where it comes from.")
 @click.option(
@@ -185,33 +177,6 @@ def _dump_inquiry(info: pb.InquiryInfo) -> dict[str, Any]:
     }
     more = {"answer": info.answer, "taint": info.taint}
     return shape | {name: value for name, value in more.items() if value}
-
-
-def fetch(request: pb.ReadKnowledgeMsg) -> pb.KnowledgePage:
-    """Return all pages of an answer as one."""
-
-    async def fetch_pages(connection: Connection) -> pb.KnowledgePage:
-        whole = pb.KnowledgePage()
-        while True:
-            page = (await connection.request(pb.ClientMessage(read_knowledge=request))).knowledge_page
-            whole.MergeFrom(page)
-            if not page.next_after:
-                whole.next_after = ""
-                return whole
-            request.after = page.next_after
-
-    return run_connected(fetch_pages)
-
-
-def _print_list(found: Sequence[pb.KnowledgeEntry], nothing: str = "No knowledge yet.") -> None:
-    def render(_: Any) -> str:
-        rows = [
-            [each.key, each.category, str(each.version), numbers.format_time(each.created_at), each.content]
-            for each in found
-        ]
-        return terminal.render_table(["KEY", "CATEGORY", "VERSION", "SAVED", "CONTENT"], rows) or nothing
-
-    output.emit([dump_entry(each) for each in found], render=render)
 
 
 def dump_entry(entry: pb.KnowledgeEntry) -> dict[str, Any]:

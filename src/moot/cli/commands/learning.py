@@ -1,59 +1,51 @@
 """`moot learning`: what was learned from failures of tools: list, search, stats, cleanup."""
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from moot.cli import output, prompts
-from moot.cli.command_group import CommandGroup
-from moot.cli.commands.knowledge import fetch
-from moot.cli.connect import require_utf8, send_request
+from moot.cli.commands.knowledge_pages import fetch, make_category_option, make_group
+from moot.cli.connect import send_request
 from moot.cli.options import sender_option
 from moot.cli.render import numbers, sanitize, terminal
 from moot.cli.render.numbers import format_plural
 from moot.domain.learning import LearningCategory
 from moot.wire import moot_pb2 as pb
 
-_CATEGORIES = [category.value for category in LearningCategory]
-_category_option = click.option(
-    "--category",
-    type=click.Choice(_CATEGORIES),
-    metavar="CATEGORY",
-    help=f"Only this category: {', '.join(_CATEGORIES)}.",
+
+def _print_page(page: pb.KnowledgePage, is_search: bool) -> None:
+    found, nothing = page.learnings, "Nothing found." if is_search else "No learnings yet."
+
+    def render(_: Any) -> str:
+        rows = [
+            [
+                each.learning_id,
+                each.trigger.removeprefix("tool:"),
+                each.error_pattern,
+                str(each.occurrences),
+                f"{each.confidence:.0%}",
+                each.fix,
+            ]
+            for each in found
+        ]
+        return terminal.render_table(["ID", "TOOL", "FAILURE", "TIMES", "SURE", "FIX"], rows) or nothing
+
+    output.emit([dump_learning(each) for each in found], render=render)
+
+
+learning = make_group(
+    "learning",
+    view="learnings",
+    categories=LearningCategory,
+    texts=(
+        "List learnings from failures of tools, with the fixes that agents get.",
+        "List the learnings.",
+        "Search learnings for WORDS, best match first.",
+    ),
+    show=_print_page,
 )
-
-
-@click.group(cls=CommandGroup, invoke_without_command=True)
-@_category_option
-@sender_option
-@output.json_option
-@click.pass_context
-def learning(context: click.Context, category: str | None, sender: str) -> None:
-    """List learnings from failures of tools, with the fixes that agents get."""
-    if context.invoked_subcommand is None:
-        _print_list(fetch(pb.ReadKnowledgeMsg(view="learnings", category=category, sender=sender)).learnings)
-
-
-@learning.command("list")
-@_category_option
-@sender_option
-@output.json_option
-def list_learnings(category: str | None, sender: str) -> None:
-    """List the learnings."""
-    _print_list(fetch(pb.ReadKnowledgeMsg(view="learnings", category=category, sender=sender)).learnings)
-
-
-@learning.command()
-@click.argument("words")
-@_category_option
-@sender_option
-@output.json_option
-def search(words: str, category: str | None, sender: str) -> None:
-    """Search learnings for WORDS, best match first."""
-    request = pb.ReadKnowledgeMsg(view="learnings", query=require_utf8(words), category=category, sender=sender)
-    _print_list(fetch(request).learnings, "Nothing found.")
 
 
 @learning.command()
@@ -67,7 +59,7 @@ def stats(sender: str) -> None:
 
 @learning.command()
 @click.option("--id", "number", default="", metavar="ID", help="Only this one.")
-@_category_option
+@make_category_option(LearningCategory)
 @click.option("--max-confidence", type=click.FloatRange(0, 1), help="Only with at most this confidence.")
 @click.option("--older-than-days", type=click.IntRange(0), help="Only if not updated for this many days.")
 @click.option("--dry-run", is_flag=True, help="Only count them.")
@@ -94,24 +86,6 @@ def cleanup(dry_run: bool, yes: bool, sender: str, **wanted: Any) -> None:
     verb = "Would delete" if dry_run else "Deleted"
     data = {"would_delete" if dry_run else "deleted": count, "dry_run": dry_run}
     output.emit(data, render=lambda _: f"{verb} {format_plural(count, 'learning')}.")
-
-
-def _print_list(found: Sequence[pb.LearningInfo], nothing: str = "No learnings yet.") -> None:
-    def render(_: Any) -> str:
-        rows = [
-            [
-                each.learning_id,
-                each.trigger.removeprefix("tool:"),
-                each.error_pattern,
-                str(each.occurrences),
-                f"{each.confidence:.0%}",
-                each.fix,
-            ]
-            for each in found
-        ]
-        return terminal.render_table(["ID", "TOOL", "FAILURE", "TIMES", "SURE", "FIX"], rows) or nothing
-
-    output.emit([dump_learning(each) for each in found], render=render)
 
 
 def dump_learning(info: pb.LearningInfo) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def list_secrets() -> None:
 @secrets.command()
 @click.argument("name", shell_complete=complete_secrets)
 @click.option("--agent", "agents", multiple=True, metavar="PATTERN", help="An agent that may use it.")
-@click.option("--sender", "senders", multiple=True, metavar="PATTERN", help="A sender that may use it, besides you.")
+@click.option("--sender", "senders", multiple=True, metavar="PATTERN", help="Another sender that may use it.")
 @click.option("--tool", "tools", multiple=True, metavar="PATTERN", help="A tool that may use it.")
 @click.option("--host", "hosts", multiple=True, metavar="PATTERN", help="A host it may be sent to.")
 @click.option("--configuration-only", is_flag=True, help="No agent may use it, only the configuration.")

@@ -24,9 +24,7 @@ def tokens(context: click.Context) -> None:
 
 @tokens.command()
 @click.argument("name")
-@click.option(
-    "--sender", "senders", multiple=True, metavar="PATTERN", help="Senders it may use besides NAME, such as 'tg:*'."
-)
+@click.option("--sender", "senders", multiple=True, metavar="PATTERN", help="Other senders it may use, such as 'tg:*'.")
 @click.option("--may-approve", is_flag=True, help="It may allow or deny single calls in conversations of its senders.")
 @output.json_option
 def new(name: str, senders: tuple[str, ...], may_approve: bool) -> None:

@@ -19,5 +19,5 @@ def trust(agent: str, sender: str) -> None:
     """
     taint = send_request(pb.ClientMessage(trust=pb.TrustMsg(agent=agent, sender=sender))).trusted.taint
     whose = f"untrusted text ({sanitize.line(taint.replace(',', ', '))}) included" if taint else "no untrusted text"
-    text = f"What was said with {sanitize.name(agent)} so far is trusted: {whose}."
+    text = f"The conversation with {sanitize.name(agent)} so far is trusted: {whose}."
     output.emit({"agent": agent, "trusted": True, "taint": taint}, render=lambda _: text)

@@ -273,7 +273,7 @@ def leftovers(home: Paths) -> Iterator[Finding]:
         pid = daemon_process.running_pid(home) or "unknown"
         yield error(
             "daemon",
-            f"A daemon (pid {pid}) holds this home but does not answer at {home.socket}.",
+            f"A daemon (pid {pid}) uses this home but does not answer at {home.socket}.",
             "Wait if it is starting or stopping; else stop it with `moot down --now` and see the log.",
         )
         return

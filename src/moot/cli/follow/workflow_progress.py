@@ -63,7 +63,7 @@ def _render_screen(info: pb.WorkflowRunInfo) -> str:
     columns, rows = os.get_terminal_size(sys.stdout.fileno())
     picture = Picture(width=columns, rows=rows, ascii_only=not workflow_lines.can_draw())
     drawn = workflow_lines.render_run(info, time.time(), picture).split("\n")
-    drawn = [*drawn, "", terminal.paint("Ctrl-C leaves; the workflow goes on.", dim=True)][: max(1, rows - 1)]
+    drawn = [*drawn, "", terminal.paint("Ctrl-C leaves; the workflow continues.", dim=True)][: max(1, rows - 1)]
     return _HOME + "".join(f"{row}{_REST}\n" for row in drawn) + _BELOW
 
 

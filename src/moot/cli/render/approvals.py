@@ -120,12 +120,12 @@ def _list_choices(approval: Shown) -> list[str]:
     if not approval.rule:
         offered = [f"  {line}" for line in render_patterns(approval)]
         why = [f"  ({line})" for line in explain_once_only(approval)]
-        return [f"  {once} · d deny", *offered, "  (d: REASON tells it why)", *why]
+        return [f"  {once} · d deny", *offered, "  (d: REASON gives the agent a reason)", *why]
     return [
         f"  {once} · r this again in this run · a always · d deny",
         *(f"  {line}" for line in render_patterns(approval)),
         f"  (always writes the rule: {sanitize.exact_line(approval.rule)})",
-        "  (c is always, but in this conversation only; d: REASON tells it why)",
+        "  (c is always, but in this conversation only; d: REASON gives the agent a reason)",
         f"  (for any {sanitize.name(approval.tool)}: "
         + hint(f"moot inbox approve {sanitize.name(approval.ask_id)} --run --any)"),
     ]

@@ -75,7 +75,7 @@ BROKER_KEYS = (
     Key(
         "outbox_days",
         float,
-        "After how many days a message that the other daemon has not received is given back to its sender.",
+        "After how many days a message that the other daemon has not received is returned to its sender.",
         "30",
         check_above_zero,
     ),

@@ -26,11 +26,11 @@ from moot.daemon.requests.mcp import McpRequests
 from moot.daemon.requests.modes import ModeRequests
 from moot.daemon.requests.peers import PeerRequests
 from moot.daemon.requests.records import RecordDependencies, RecordRequests
+from moot.daemon.requests.resume import ResumeDependencies, ResumeRequests
 from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.requests.runs import RunRequestDependencies, RunRequests
 from moot.daemon.requests.secrets import SecretRequests
 from moot.daemon.requests.steps import StepRequests
-from moot.daemon.requests.stretches import StretchDependencies, StretchRequests
 from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
@@ -127,7 +127,7 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
         cron=CronRequests(jobs=d.automation.jobs, teammates=runtime.teammates, requests=runtime.requests),
         workflows=_build_workflows(d),
         undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.mask_secrets),
-        stretches=_build_stretches(d),
+        resume=_build_resume(d),
         graph=GraphRequests(graph=d.storage.graph, clock=d.clock),
         documents=DocumentRequests(d.retrieval, requests=runtime.requests, config=lambda: d.config.current),
         knowledge=KnowledgeRequests(
@@ -152,9 +152,9 @@ def _build_workflows(d: HandlerDependencies) -> WorkflowRequests:
     )
 
 
-def _build_stretches(d: HandlerDependencies) -> StretchRequests:
-    return StretchRequests(
-        StretchDependencies(
+def _build_resume(d: HandlerDependencies) -> ResumeRequests:
+    return ResumeRequests(
+        ResumeDependencies(
             store=d.storage.store,
             runs=d.runtime.runs,
             requests=d.runtime.requests,

@@ -5,9 +5,8 @@ from math import inf
 from typing import Any
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.pages import PAGE_BYTES
+from moot.daemon.requests.choices import choose, fill_page
 from moot.daemon.requests.reply import Reply
-from moot.domain.errors import BadRequest
 from moot.domain.graph import (
     DEFAULT_DEPTH,
     MOST_DEPTH,
@@ -23,7 +22,6 @@ from moot.domain.graph import (
     normalize_id,
 )
 from moot.domain.graph_import import MOST_ROWS, check_rows, parse_json
-from moot.domain.near_names import suggest_name
 from moot.domain.ontology import Term, TermKind, TermStatus, parse_period, parse_status
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.graph import Graph
@@ -65,12 +63,12 @@ class GraphRequests:
 
     async def read_graph(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.read_graph
-        view = _choose(self._views, request.view, "view")
+        view = choose(self._views, request.view, "view")
         reply.send(pb.ServerMessage(graph_page=await view(request, principal.sender(request.sender))))
 
     async def change_graph(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.change_graph
-        change = _choose(self._changes, request.change, "change")
+        change = choose(self._changes, request.change, "change")
         reply.send(pb.ServerMessage(graph_changed=await change(request, principal.sender(request.sender))))
 
     async def import_graph(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -123,29 +121,15 @@ class GraphRequests:
             limit=_PAGE,
         )
         page, found = pb.GraphPage(), await self._graph.list_facts(owner, wanted)
-        room = PAGE_BYTES
-        for fact in found:
-            info = _fact_info(fact)
-            room -= info.ByteSize()
-            if room < 0 and page.facts:
-                break
-            page.facts.append(info)
-        if page.facts and (len(page.facts) < len(found) or len(found) == _PAGE):
-            page.next_after = page.facts[-1].number
+        if (last := fill_page(page.facts, found, _fact_info, most=_PAGE)) is not None:
+            page.next_after = last.number
         return page
 
     async def _list_entities(self, request: pb.ReadGraphMsg, owner: str) -> pb.GraphPage:
         found = await self._graph.list_entities(owner, type_name=request.type, after=request.after, limit=_PAGE)
-        page, room, last = pb.GraphPage(), PAGE_BYTES, 0
-        for entity in found:
-            info = _entity_info(entity)
-            room -= info.ByteSize()
-            if room < 0 and page.entities:
-                break
-            page.entities.append(info)
-            last = entity.number
-        if len(page.entities) < len(found) or len(found) == _PAGE:
-            page.next_after = last
+        page = pb.GraphPage()
+        if (last := fill_page(page.entities, found, _entity_info, most=_PAGE)) is not None:
+            page.next_after = last.number
         return page
 
     async def _list_terms(self, request: pb.ReadGraphMsg, owner: str) -> pb.GraphPage:
@@ -230,15 +214,8 @@ class GraphRequests:
         return Statement(now=self._clock.now())
 
 
-def _choose(table: dict[str, Any], name: str, what: str) -> Any:
-    found = table.get(name)
-    if found is None:
-        raise BadRequest(f"{name[:40]!r} is not a {what}", fix=f"{suggest_name(name, table)}Use {', '.join(table)}.")
-    return found
-
-
 def _find_kind(request: pb.ChangeGraphMsg) -> TermKind:
-    kind: TermKind = _choose({each.value: each for each in TermKind}, request.kind, "kind")
+    kind: TermKind = choose({each.value: each for each in TermKind}, request.kind, "kind")
     return kind
 
 

@@ -17,10 +17,10 @@ from moot.daemon.requests.modes import ModeRequests
 from moot.daemon.requests.peers import PeerRequests
 from moot.daemon.requests.records import RecordRequests
 from moot.daemon.requests.reply import Reply
+from moot.daemon.requests.resume import ResumeRequests
 from moot.daemon.requests.runs import RunRequests
 from moot.daemon.requests.secrets import SecretRequests
 from moot.daemon.requests.steps import StepRequests
-from moot.daemon.requests.stretches import StretchRequests
 from moot.daemon.requests.talk import TalkRequests
 from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
@@ -51,7 +51,7 @@ class Handlers:
         steps: StepRequests,
         undo: UndoRequests,
         modes: ModeRequests,
-        stretches: StretchRequests,
+        resume: ResumeRequests,
         agent_data: AgentDataRequests,
         peers: PeerRequests,
         visits: VisitRequests,
@@ -115,8 +115,8 @@ class Handlers:
             "undo": undo.undo,
             "mode": modes.mode,
             "visit": visits.visit,
-            "open_stretch": stretches.open_stretch,
-            "conversation_model": stretches.conversation_model,
+            "open_stretch": resume.open_stretch,
+            "conversation_model": resume.conversation_model,
             "list_tasks": agent_data.list_tasks,
             "add_task": agent_data.add_task,
             "change_task": agent_data.change_task,

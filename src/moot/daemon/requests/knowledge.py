@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from moot.daemon.principal import Principal
-from moot.daemon.requests.pages import PAGE_BYTES
+from moot.daemon.requests.choices import choose, fill_page
 from moot.daemon.requests.reply import Reply
 from moot.domain import learning as learning_
 from moot.domain.errors import BadRequest, NotFound
@@ -58,12 +57,12 @@ class KnowledgeRequests:
 
     async def read_knowledge(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.read_knowledge
-        view = _choose(self._views, request.view, "view")
+        view = choose(self._views, request.view, "view")
         reply.send(pb.ServerMessage(knowledge_page=await view(request, principal.sender(request.sender))))
 
     async def change_knowledge(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.change_knowledge
-        change = _choose(self._changes, request.change, "change")
+        change = choose(self._changes, request.change, "change")
         reply.send(pb.ServerMessage(knowledge_changed=await change(request, principal.sender(request.sender))))
 
     # ---- knowledge ----
@@ -75,15 +74,9 @@ class KnowledgeRequests:
             found = await self._knowledge.search(reader, clean(request.query), category=category, limit=_FOUND)
             return pb.KnowledgePage(entries=map(_entry_info, found))
         found = await self._knowledge.list_newest(reader, category=category, after=request.after, limit=_PAGE)
-        page, room = pb.KnowledgePage(), PAGE_BYTES
-        for item in found:
-            info = _entry_info(item)
-            room -= info.ByteSize()
-            if room < 0 and page.entries:
-                break
-            page.entries.append(info)
-        if page.entries and (len(page.entries) < len(found) or len(found) == _PAGE):
-            page.next_after = page.entries[-1].key
+        page = pb.KnowledgePage()
+        if (last := fill_page(page.entries, found, _entry_info, most=_PAGE)) is not None:
+            page.next_after = last.key
         return page
 
     async def _list_versions(self, request: pb.ReadKnowledgeMsg, owner: str) -> pb.KnowledgePage:
@@ -191,13 +184,6 @@ class KnowledgeRequests:
         now = self._clock.now()
         if await self._inquiries.close(inquiry.key.sender, inquiry.id, status, answer=answer, now=now) is None:
             raise make_unknown_error(inquiry.id, [])
-
-
-def _choose(table: dict[str, Any], name: str, what: str) -> Any:
-    found = table.get(name)
-    if found is None:
-        raise BadRequest(f"{name[:40]!r} is not a {what}", fix=f"{suggest_name(name, table)}Use {', '.join(table)}.")
-    return found
 
 
 def _entry_info(item: Knowledge) -> pb.KnowledgeEntry:

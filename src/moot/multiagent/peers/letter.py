@@ -34,7 +34,7 @@ class Letter(Struct, frozen=True, kw_only=True):
     emit: Callable[[EventBody], object]
 
 
-class DeliveryReport(Struct, frozen=True, kw_only=True):
+class DeliveryReport(Struct, frozen=True, kw_only=True, gc=False):
     """Which goals a message reached, and why it did not reach others."""
 
     delivered_to: tuple[str, ...] = ()

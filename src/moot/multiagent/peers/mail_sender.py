@@ -25,7 +25,7 @@ from moot.domain.text import clean
 from moot.domain.token import Token
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
-from moot.engine.redact_text import redact_text
+from moot.engine.redact_text import LONG_TEXT, redact_text
 from moot.multiagent.peers.bridge import check_bridge, read_bridge
 from moot.multiagent.peers.directory import PeerDirectory, explain_refusal, find_principal, make_source
 from moot.multiagent.peers.letter import DeliveryReport, Letter, check_letter, join_reports, make_mail_of
@@ -87,7 +87,8 @@ class MailSender:
         bridge = read_bridge(letter.body, letter.correlation_id)
         if bridge is not None:
             letter = await self._address(letter, bridge)
-        body = clean(await redact_text(self._redact, letter.body))
+        text = letter.body
+        body = clean(self._redact(text) if len(text) <= LONG_TEXT else await redact_text(self._redact, text))
         if body != letter.body:
             letter = replace(letter, body=body)
         if letter.to == EVERYONE:

@@ -20,7 +20,7 @@ def extract_docx(data: bytes, most_characters: int) -> tuple[str, list[Section]]
     try:
         with zipfile.ZipFile(BytesIO(data)) as archive:
             if len(archive.infolist()) > _MOST_ENTRIES:
-                raise TooLarge("it holds too many parts", fix="Save it again with a word processor.")
+                raise TooLarge("it has too many parts", fix="Save it again with a word processor.")
             # The marks around a text are much longer than the text.
             body = _read_part(archive, _MAIN, 8 * most_characters)
     except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError, EOFError, OSError) as error:

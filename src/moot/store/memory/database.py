@@ -121,7 +121,7 @@ class DeliveryRow(Struct, frozen=True, kw_only=True):
     run_id: str
 
 
-class MailRow(Struct, frozen=True, kw_only=True):
+class MailRow(Struct, frozen=True, kw_only=True, gc=False):
     number: int
     conversation: int
     mail: Mail

@@ -10,16 +10,8 @@ from moot.domain.errors import MootError
 from moot.domain.graph import AssertedFact, NewFact, check_reason, check_source
 from moot.domain.ontology import STATUS_PREDICATE
 from moot.domain.ports.tool import ToolResult
-from moot.tools.graph.graph_tool import (
-    Arguments,
-    GraphCall,
-    ToolPlan,
-    answer,
-    dump_conflict,
-    get_id,
-    get_text,
-    make_spec,
-)
+from moot.tools.graph.graph_tool import GraphCall, GraphPlan, dump_conflict, get_id, get_text, make_spec
+from moot.tools.store_tool import Arguments, answer
 
 _REASON = {"type": "string", "description": "Why."}
 
@@ -91,7 +83,7 @@ async def _run_action(action: Action, call: GraphCall, arguments: Arguments) -> 
 
 
 PLANS = [
-    ToolPlan(
+    GraphPlan(
         make_spec(f"ontology_action_{action.name}", action.description, action.required, action.optional, changes=True),
         action.line,
         partial(_run_action, action),

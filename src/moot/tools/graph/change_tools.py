@@ -7,17 +7,15 @@ from moot.tools.graph.graph_tool import (
     CONFIDENCE,
     VALID_FROM,
     VALID_TO,
-    Arguments,
     GraphCall,
-    ToolPlan,
-    answer,
+    GraphPlan,
     dump_conflict,
     get_id,
     get_text,
-    join_taint,
     make_spec,
     read_fact,
 )
+from moot.tools.store_tool import Arguments, answer, join_taint
 
 _REASON = "Why."
 _TARGETS = f"The new status: {', '.join(TARGETS)}."
@@ -185,4 +183,4 @@ _PLANS = [
     ),
 ]  # fmt: skip
 
-PLANS = [ToolPlan(*each) for each in _PLANS]
+PLANS = [GraphPlan(*each) for each in _PLANS]

@@ -1,37 +1,22 @@
 """Shared by the tools on the knowledge graph: the owner of the graph, arguments, and the JSON of facts."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from moot.domain.errors import BadRequest
 from moot.domain.graph import Conflict as FactConflict
 from moot.domain.graph import Fact, NewFact, Period, Statement, check_confidence, check_source, normalize_id
 from moot.domain.ontology import dump_fact, parse_validity
-from moot.domain.ports.clock import Clock
 from moot.domain.ports.graph import Graph
-from moot.domain.ports.tool import RunContext, ToolResult
-from moot.domain.prompt import Safety, ToolSpec
-from moot.domain.senders import owner_of
-
-_LINE = 120
-
-Arguments = dict[str, Any]
+from moot.domain.ports.tool import ToolResult
+from moot.tools.store_tool import Arguments, StoreCall, ToolPlan, answer, join_taint, make_store_spec
 
 
-class GraphCall(Struct, frozen=True):
-    """One call: the graph, the time, and the run that calls."""
-
+class GraphCall(StoreCall, frozen=True, kw_only=True):
     graph: Graph
-    now: float
-    context: RunContext
-
-    @property
-    def owner(self) -> str:
-        """The sender whose graph it is: that of the conversation that the run belongs to, also for teammates."""
-        return owner_of(self.context.asks_in.sender)
 
     @property
     def statement(self) -> Statement:
@@ -42,64 +27,8 @@ class GraphCall(Struct, frozen=True):
         return Period(self.now, self.now)
 
 
-class GraphTool:
-    """A tool of which the work is a function of the call."""
-
-    def __init__(
-        self,
-        spec: ToolSpec,
-        line: Callable[[Arguments], str],
-        run: Callable[[GraphCall, Arguments], Awaitable[ToolResult]],
-        *,
-        graph: Graph,
-        clock: Clock,
-    ) -> None:
-        self.spec = spec
-        self._line = line
-        self._run = run
-        self._graph = graph
-        self._clock = clock
-
-    def line(self, arguments: Arguments) -> str:
-        return self._line({name: str(value)[:_LINE] for name, value in arguments.items()})
-
-    async def __call__(self, arguments: Arguments, context: RunContext) -> ToolResult:
-        return await self._run(GraphCall(self._graph, self._clock.now(), context), arguments)
-
-
-class ToolPlan(Struct, frozen=True):
-    """A tool before it has a graph to work on."""
-
-    spec: ToolSpec
-    line: Callable[[Arguments], str]
-    run: Callable[[GraphCall, Arguments], Awaitable[ToolResult]]
-
-    def build(self, graph: Graph, clock: Clock) -> GraphTool:
-        return GraphTool(self.spec, self.line, self.run, graph=graph, clock=clock)
-
-
-def make_spec(
-    name: str,
-    description: str,
-    required: dict[str, str],
-    optional: dict[str, dict[str, Any]] | None = None,
-    *,
-    changes: bool = False,
-    repeatable: bool = True,
-) -> ToolSpec:
-    """Return the spec of a tool: required parameters are texts; one that `changes` the graph is not safe."""
-    properties: dict[str, Any] = {each: {"type": "string", "description": text} for each, text in required.items()}
-    return ToolSpec(
-        name=name,
-        description=description,
-        safety=Safety.MODERATE if changes else Safety.SAFE,
-        group="graph",
-        deferred=True,
-        in_order=changes,
-        repeatable=repeatable,
-        fine=frozenset(optional or ()),
-        parameters={"type": "object", "properties": properties | (optional or {}), "required": list(required)},
-    )
+GraphPlan = ToolPlan[GraphCall]
+make_spec = partial(make_store_spec, group="graph")
 
 
 # ---- arguments ------------------------------------------------------------------------------------
@@ -159,14 +88,6 @@ def dump_conflict(conflict: FactConflict) -> dict[str, Any]:
         "predicate": conflict.predicate,
         "facts": [dump_triple(fact) for fact in conflict.facts],
     }
-
-
-def join_taint(*taints: Iterable[frozenset[str]]) -> frozenset[str]:
-    return frozenset().union(*(each for group in taints for each in group))
-
-
-def answer(data: dict[str, Any], taint: frozenset[str] = frozenset(), *, is_error: bool = False) -> ToolResult:
-    return ToolResult(content=msgspec.json.encode(data).decode(), taint=taint, is_error=is_error)
 
 
 def answer_facts(name: str, facts: Iterable[Fact], **more: Any) -> ToolResult:

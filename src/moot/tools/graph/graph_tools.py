@@ -2,10 +2,15 @@
 
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.graph import Graph
-from moot.domain.ports.tool import Tool
+from moot.domain.ports.tool import RunContext, Tool
 from moot.tools.graph import actions, change_tools, import_tools, read_tools
+from moot.tools.graph.graph_tool import GraphCall
 
 
-def tools(*, graph: Graph, clock: Clock) -> list[Tool]:
+def build_tools(*, graph: Graph, clock: Clock) -> list[Tool]:
     plans = (*read_tools.PLANS, *change_tools.PLANS, *import_tools.PLANS, *actions.PLANS)
-    return [plan.build(graph, clock) for plan in plans]
+
+    def make_call(context: RunContext) -> GraphCall:
+        return GraphCall(graph=graph, now=clock.now(), context=context)
+
+    return [plan.build(make_call) for plan in plans]

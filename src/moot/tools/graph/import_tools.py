@@ -13,7 +13,8 @@ from moot.domain.graph_import import (
     parse_result,
 )
 from moot.domain.ports.tool import ToolResult
-from moot.tools.graph.graph_tool import Arguments, GraphCall, ToolPlan, answer, get_text, make_spec
+from moot.tools.graph.graph_tool import GraphCall, GraphPlan, get_text, make_spec
+from moot.tools.store_tool import Arguments, answer
 from moot.tools.threads import run_in_thread
 
 # Refusals that are listed; all are counted.
@@ -111,4 +112,4 @@ _PLANS = [
     ),
 ]
 
-PLANS = [ToolPlan(*each) for each in _PLANS]
+PLANS = [GraphPlan(*each) for each in _PLANS]

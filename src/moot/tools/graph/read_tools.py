@@ -18,19 +18,17 @@ from moot.domain.ports.graph import PropertyFilter
 from moot.domain.ports.tool import ToolResult
 from moot.tools.graph.actions import ACTIONS
 from moot.tools.graph.graph_tool import (
-    Arguments,
     GraphCall,
-    ToolPlan,
-    answer,
+    GraphPlan,
     answer_facts,
     dump_conflict,
     dump_triple,
     get_id,
     get_limit,
     get_text,
-    join_taint,
     make_spec,
 )
+from moot.tools.store_tool import Arguments, answer, join_taint
 
 _ENTITIES = 100
 _MOST_ENTITIES = 500
@@ -354,4 +352,4 @@ _PLANS = [
     ),
 ]  # fmt: skip
 
-PLANS = [ToolPlan(*each) for each in _PLANS]
+PLANS = [GraphPlan(*each) for each in _PLANS]

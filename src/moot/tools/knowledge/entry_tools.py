@@ -19,17 +19,15 @@ from moot.domain.ports.tool import ToolResult
 from moot.domain.text import clean
 from moot.tools.knowledge.knowledge_tool import (
     FOUND,
-    Arguments,
     KnowledgeCall,
-    ToolPlan,
-    answer,
+    KnowledgePlan,
     format_time,
     get_tags,
     get_text,
-    join_taint,
     make_spec,
     one_of,
 )
+from moot.tools.store_tool import Arguments, answer, join_taint
 
 # Characters of each entry that a search shows.
 _SHOWN = 1_500
@@ -107,7 +105,7 @@ def _dump_found(item: Knowledge) -> dict[str, Any]:
 
 
 PLANS = (
-    ToolPlan(
+    KnowledgePlan(
         make_spec(
             "search_knowledge",
             "Search stored knowledge: what was saved with save_knowledge, and earlier results of your own tools.",
@@ -117,7 +115,7 @@ PLANS = (
         lambda arguments: f"search knowledge for {arguments.get('query', '')}",
         _search,
     ),
-    ToolPlan(
+    KnowledgePlan(
         make_spec(
             "save_knowledge",
             "Save knowledge under a key. Other content under a key that exists is a new version; the earlier ones are "
@@ -142,7 +140,7 @@ PLANS = (
         lambda arguments: f"save {arguments.get('key', '')}: {arguments.get('content', '')}",
         _save,
     ),
-    ToolPlan(
+    KnowledgePlan(
         make_spec(
             "get_knowledge_history",
             "List all versions of a knowledge entry, newest first.",

@@ -7,7 +7,8 @@ from moot.domain.ports.clock import Clock
 from moot.domain.ports.knowledge import Inquiries
 from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.senders import owner_of
-from moot.tools.knowledge.knowledge_tool import Arguments, answer, format_time, get_text, join_taint, make_spec
+from moot.tools.knowledge.knowledge_tool import format_time, get_text, make_spec
+from moot.tools.store_tool import Arguments, answer, join_taint
 
 _LIMIT = 5
 _MOST = 100

@@ -17,16 +17,14 @@ from moot.domain.learning import (
 from moot.domain.ports.tool import ToolResult
 from moot.tools.knowledge.knowledge_tool import (
     FOUND,
-    Arguments,
     KnowledgeCall,
-    ToolPlan,
-    answer,
+    KnowledgePlan,
     format_time,
     get_text,
-    join_taint,
     make_spec,
     one_of,
 )
+from moot.tools.store_tool import Arguments, answer, join_taint
 
 _DAY = 86_400.0
 
@@ -120,7 +118,7 @@ async def _clean(call: KnowledgeCall, arguments: Arguments) -> ToolResult:
 
 
 PLANS = (
-    ToolPlan(
+    KnowledgePlan(
         make_spec(
             "search_learnings",
             "Search what was learned from failures of tools: error patterns, causes and fixes.",
@@ -130,7 +128,7 @@ PLANS = (
         lambda arguments: f"search learnings for {arguments.get('query', '')}",
         _search,
     ),
-    ToolPlan(
+    KnowledgePlan(
         make_spec(
             "save_learning",
             "Save the cause and the fix of an error. When the tool fails like this again, the fix is shown.",
@@ -145,7 +143,7 @@ PLANS = (
         lambda arguments: f"save a fix for {arguments.get('trigger', '')}: {arguments.get('fix', '')}",
         _save,
     ),
-    ToolPlan(
+    KnowledgePlan(
         make_spec(
             "learning_stats",
             "Show how many learnings there are, by category, how sure they are, and which tools fail most.",
@@ -154,7 +152,7 @@ PLANS = (
         lambda _: "statistics of learnings",
         _count,
     ),
-    ToolPlan(
+    KnowledgePlan(
         make_spec(
             "learning_cleanup",
             "Delete learnings that meet all given conditions. By default they are only counted.",

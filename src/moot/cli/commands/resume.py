@@ -1,4 +1,4 @@
-"""`moot new` and `moot resume`: begin a conversation anew, and continue an earlier one."""
+"""`moot new` and `moot resume`: archive a conversation and start a new one, or continue an earlier one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Handlers that change how a conversation goes on: a new stretch, an archive that is resumed, another model."""
+"""Handlers that archive a conversation to start a new one, resume an archive, or change the model of a conversation."""
 
 from msgspec import Struct
 
@@ -17,7 +17,7 @@ from moot.engine.runs import Runs, Waiter
 from moot.wire import moot_pb2 as pb
 
 
-class StretchDependencies(Struct, frozen=True, kw_only=True):
+class ResumeDependencies(Struct, frozen=True, kw_only=True):
     store: Store
     runs: Runs
     requests: RequestFactory
@@ -26,8 +26,8 @@ class StretchDependencies(Struct, frozen=True, kw_only=True):
     clock: Clock
 
 
-class StretchRequests:
-    def __init__(self, dependencies: StretchDependencies) -> None:
+class ResumeRequests:
+    def __init__(self, dependencies: ResumeDependencies) -> None:
         self._d = dependencies
 
     async def open_stretch(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

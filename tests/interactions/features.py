@@ -341,6 +341,43 @@ class GraphTurn(TeammateTurn):
             super().note_completed()
 
 
+class BackgroundTurn(Turn):
+    """The agent submits a task; the middle is its model call after that. The result is told once, whatever follows."""
+
+    name = "background task"
+
+    def prepare(self) -> None:
+        submit = {"name": "bg_submit", "arguments": {"prompt": f"task {self.word}"}}
+        self.world.program(
+            # After a restart the task asks its model again. The report of its result is a turn of the conversation.
+            {"match": match(f"task {self.word}"), "text": f"result {self.word}", "repeat": 3},
+            {"match": f"result {self.word}", "text": f"heard of {self.word}", "repeat": 4},
+            {"match": match(self.word), "calls": [{"name": "tool_search", "arguments": {"query": "bg_submit"}}]},
+            {"match": match(self.word), "calls": [submit]},
+            {"match": match(self.word), "text": f"reply {self.word}", "hold": True},
+        )
+
+    @property
+    def _can_submit(self) -> bool:
+        """A coordinator has only the tools for its workers."""
+        return not self.world.agent.endswith(LEAD)
+
+    async def reach_middle(self) -> None:
+        await self.world.requested(self.word, times=4 if self._can_submit else 3)
+
+    async def finish(self) -> None:
+        await super().finish()
+        # What an assistant only writes is no result.
+        if self._can_submit and not self.world.is_assistant:
+            await eventually(self._is_told)
+            self.world.results.add(f"result {self.word}")
+        await self.world.idle()
+
+    async def _is_told(self) -> bool:
+        history = (await self.world.talk.history(self.world.agent, self.world.sender, all=True)).messages
+        return any(f"result {self.word}" in entry.content for entry in history if entry.role == "user" and entry.agent)
+
+
 class RerunTurn(Turn):
     """A message that no model answered is sent again under its id; the middle is the model call of the second run."""
 
@@ -904,6 +941,7 @@ TURNS: tuple[type[Turn], ...] = (
     PatchTurn,
     TaintTurn,
     GraphTurn,
+    BackgroundTurn,
     RerunTurn,
 )
 EVENTS = (

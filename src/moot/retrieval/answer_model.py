@@ -1,15 +1,12 @@
-"""Completes a text with the model of an agent, for answers.py."""
+"""Completes a prompt with the model of an agent, for answers.py."""
 
 from collections.abc import Callable
 
 from moot.domain.agent import Agent
 from moot.domain.conversation import ConversationKey
-from moot.domain.message import user
 from moot.domain.ports.model import Model
-from moot.domain.prompt import Prompt, Transcript
+from moot.domain.prompt import Prompt
 from moot.engine.completion import CountedCompletion, CountSpend
-
-_ANSWER_TOKENS = 600
 
 
 class AnswerModel:
@@ -25,10 +22,7 @@ class AnswerModel:
         self._models = models
         self._complete = complete
 
-    async def __call__(
-        self, owner: ConversationKey, instructions: str, text: str, count: CountSpend | None = None
-    ) -> str:
+    async def __call__(self, owner: ConversationKey, prompt: Prompt, count: CountSpend | None = None) -> str:
         known = self._agents(owner.agent)
         model = self._models(known.model if known is not None else "")
-        prompt = Prompt(system=(instructions,), transcript=Transcript([user(text)]), max_tokens=_ANSWER_TOKENS)
         return await self._complete(owner, model, prompt, count=count)

@@ -44,12 +44,17 @@ def list_terms(text: str) -> list[str]:
 
 def list_query_terms(text: str) -> list[str]:
     """Return the terms to look for, each once. Where the language is not known, stems of all are tried."""
+    found = dict.fromkeys(term for terms in group_terms(text) for term in terms)
+    return list(found)[:_MOST_TERMS]
+
+
+def group_terms(text: str) -> list[tuple[str, ...]]:
+    """Return the terms of each word that tells something."""
     words = split_words(text)
     language = find_language(text, words)
     languages = (language,) if language else LANGUAGES
     telling = [word for word in words if not is_function_word(fold(word), language)] or words
-    found = dict.fromkeys(term for word in telling for term in _expand(word, languages))
-    return list(found)[:_MOST_TERMS]
+    return [_expand(word, languages) for word in telling]
 
 
 @lru_cache(maxsize=16_384)

@@ -14,7 +14,7 @@ from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, AskReply, AskState, Question
 from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.cron_job import CronJob, Firing, JobIsolation, make_job_run
-from moot.domain.errors import Fenced
+from moot.domain.errors import Conflict, Fenced
 from moot.domain.mail import Mail
 from moot.domain.message import assistant, user
 from moot.domain.note import Note, NoteKind
@@ -249,7 +249,10 @@ READS = {
     *(f"cron.{name}" for name in ("get", "find", "list_jobs", "find_next_due", "list_due")),
     *("cron.list_last_firings", "cron.list_firings"),
     *(f"workflows.{name}" for name in ("get", "list_runs", "list_attempts", "list_owed")),
-    *(f"mail.list_{name}" for name in ("unread", "shown_by", "correlated", "wakes", "goals", "muted", "dead")),
+    *(
+        f"mail.list_{name}"
+        for name in ("unread", "shown_by", "correlated", "wakes", "goals", "muted", "dead", "untold")
+    ),
     *(f"mail.{name}" for name in ("count_unread", "find_targets", "find_goal_of", "find_dead")),
     *(f"outbox.{name}" for name in ("load_store_number", "load_position", "count_waiting")),
     *(f"outbox.list_{name}" for name in ("unpublished", "waiting", "failed")),
@@ -501,10 +504,18 @@ def test_results_that_are_owed_to_the_runs_of_a_living_node_are_delivered_by_tha
         child = spawned("arun-1")
         await living.store.spawn(child)
         await living.store.unqueue(child.id, DONE, now=2.0)
+        report = request("run-9", key=OTHER, author="operator", delivers=(child.id,))
         assert await third.store.list_owed_runs() == []
-        assert [run.id for run in await living.store.list_owed_runs()] == [child.id]
-        disk.bury(living)
-        assert [run.id for run in await third.store.list_owed_runs()] == [child.id]
+        assert await third.store.list_still_owed([child.id]) == []
+        with pytest.raises(Conflict, match="another daemon"):
+            await third.store.begin(report, now=3.0)
+        for storage in (living, third):
+            if storage is third:
+                disk.bury(living)
+            assert [run.id for run in await storage.store.list_owed_runs()] == [child.id]
+            assert [run.id for run in await storage.store.list_still_owed([child.id])] == [child.id]
+        await third.store.begin(report, now=3.0)
+        assert await third.store.list_owed_runs() == []
         for storage in (dead, living, third):
             await storage.store.close()
 

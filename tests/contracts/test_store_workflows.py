@@ -106,6 +106,9 @@ async def test_nothing_is_started_after_a_cancellation_or_an_end(storage: Storag
     with pytest.raises(NotFound):
         await flows.start_attempt("wf-9", FIRST)
     assert [run.id for run in await flows.recover()] == ["wf-1"]
+    # A step may fail while the cancellation is being confirmed.
+    late = await flows.end("wf-1", WorkflowStatus.FAILED, error="step a failed", now=9.0)
+    assert (late.status, late.error, late.ended_at) == (WorkflowStatus.CANCELLED, "", 9.0)
 
 
 @with_storage

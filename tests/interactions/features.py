@@ -648,6 +648,20 @@ class PeerMail(Event):
 
 
 @dataclass
+class BrokerLoss(Event):
+    """The broker of the daemon stops in the middle of a turn, and comes back after it. No conversation waits for it."""
+
+    name = "broker loss"
+
+    async def apply(self, turn: Turn) -> None:
+        await self.world.lose_broker()
+
+    async def check(self) -> None:
+        await self.world.idle()
+        await self.world.return_broker()
+
+
+@dataclass
 class Automation(Event):
     """A job of the conversation fires, and a workflow that reports to it runs; each result is told in it once."""
 
@@ -889,6 +903,22 @@ class Documents:
 
 
 @dataclass
+class Inquiring:
+    """Something about the person is not known; the agent asks it in one turn, and never again."""
+
+    world: World
+    name = "inquiry"
+
+    async def apply(self) -> None:
+        world = self.world
+        world.inquiry = f"Which {world.word('inquiry')} do you use?"
+        names = "id, agent, sender, topic, question, context, priority, status, taint, created_at, fingerprint, subject"
+        row = (world.inquiry, world.agent, world.sender, "use", world.inquiry, "", "high", "pending", "", 1.0)
+        statement = f"INSERT INTO inquiries ({names}) VALUES ({', '.join('?' * 12)})"
+        world.running.daemon.home.change(statement, [(*row, world.inquiry, "use")])
+
+
+@dataclass
 class WorkMode:
     """The conversation is in mode work: edits that can be undone need no approval."""
 
@@ -955,6 +985,7 @@ EVENTS = (
     Steer,
     Automation,
     PeerMail,
+    BrokerLoss,
     WaitingRerun,
     Reload,
     ExportStopped,
@@ -967,6 +998,7 @@ SETTINGS: tuple[type[Any], ...] = (
     Remembering,
     Knowing,
     Documents,
+    Inquiring,
     WorkMode,
     PlanMode,
     AutoApproveEdits,

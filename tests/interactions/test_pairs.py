@@ -4,7 +4,7 @@ Two turns follow each other, in both orders. An event happens in the middle of a
 of one plain turn, in both orders. A setting comes before everything else.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ import pytest
 from tests.daemon_process import Home
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
-from tests.interactions.features import EVENTS, SETTINGS, TURNS, ContinuedTurn, Restart, Takeover, Turn
+from tests.interactions.features import EVENTS, SETTINGS, TURNS, BrokerLoss, ContinuedTurn, Restart, Takeover, Turn
 from tests.interactions.world import CONFIG as _CONFIG
 from tests.interactions.world import LEAD, Own, OwnThreads, Shared, World, furnish, own_daemon, own_threads, world
+from tests.nats_server import NatsServer, nats_server
 
 CONFIG = _CONFIG
 AGENTS = ("ada", "bob", "cyd")
@@ -27,10 +28,12 @@ Play = Callable[[World], Coroutine[Any, Any, None]]
 def turn_after_turn(first: type[Turn], second: type[Turn]) -> Play:
     async def play(world: World) -> None:
         for kind in (first, second):
+            if kind is second and world.acknowledged:
+                # The second one is checked by whoever plays this.
+                await world.check()
             turn = kind(world)
             await turn.begin()
             await turn.finish()
-            await world.check()
 
     return play
 
@@ -89,42 +92,64 @@ STEADY = [name for name in PAIRS if name not in (*RESTARTING, *TAKEN_OVER)]
 
 
 @pytest.fixture(scope="module")
-def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shared_provider: Provider) -> Any:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    with nats_server(tmp_path_factory.mktemp("broker")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, shared_provider: Provider, broker: NatsServer) -> Any:
     home = Home(tmp_path_factory.mktemp("home"))
     home.furnish(config=CONFIG.replace("PROVIDER_URL", shared_provider.url), agents=AGENTS)
+    connect_broker(home, broker)
     with daemon_thread(furnish(home)) as daemon:
         yield Shared(daemon)
 
 
-async def play(own: Own | OwnThreads | Shared, provider: Provider, name: str, folder: Path) -> None:
-    async with world(own, provider, f"pair:{name}", folder) as made:
+def connect_broker(home: Home, broker: NatsServer) -> None:
+    path = home.path / "config.toml"
+    path.write_text(f'{path.read_text()}\n[broker]\nurl = "{broker.url}"\n')
+
+
+async def play(own: Own | OwnThreads | Shared, provider: Provider, broker: NatsServer, name: str, folder: Path) -> None:
+    async with world(own, provider, broker, f"pair:{name}", folder) as made:
         if ContinuedTurn.name in name.split(" and "):
             made.agent = LEAD
-        await PAIRS[name](made)
+        try:
+            await PAIRS[name](made)
+        finally:
+            await made.return_broker()
         await made.check()
         await made.probe()
         await made.check()
+        await made.check_health()
 
 
 @pytest.mark.parametrize("name", STEADY)
-async def test_a_pair_keeps_both_promises(shared: Shared, provider: Provider, name: str, tmp_path: Path) -> None:
-    await play(shared, provider, name, tmp_path)
+async def test_a_pair_keeps_both_promises(
+    shared: Shared, provider: Provider, broker: NatsServer, name: str, tmp_path: Path
+) -> None:
+    await play(shared, provider, broker, name, tmp_path)
 
 
 @pytest.mark.parametrize("name", RESTARTING)
 async def test_a_pair_with_a_restart_keeps_both_promises(
-    home: Home, provider: Provider, name: str, tmp_path: Path
+    home: Home, provider: Provider, broker: NatsServer, name: str, tmp_path: Path
 ) -> None:
+    if BrokerLoss.name in name:
+        connect_broker(home, broker)
     with own_daemon(furnish(home)) as own:
-        await play(own, provider, name, tmp_path)
+        await play(own, provider, broker, name, tmp_path)
 
 
 @pytest.mark.parametrize("name", TAKEN_OVER)
 async def test_a_pair_with_a_takeover_keeps_both_promises(
-    home: Home, provider: Provider, name: str, tmp_path: Path
+    home: Home, provider: Provider, broker: NatsServer, name: str, tmp_path: Path
 ) -> None:
+    if BrokerLoss.name in name:
+        connect_broker(home, broker)
     with own_threads(furnish(home)) as own:
-        await play(own, provider, name, tmp_path)
+        await play(own, provider, broker, name, tmp_path)
 
 
 def test_every_pair_is_there() -> None:

@@ -18,6 +18,7 @@ from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import DaemonThread
 from tests.fake_provider import Provider
+from tests.nats_server import NatsServer
 from tests.talking import Speech, Talking
 
 CONFIG = (
@@ -33,6 +34,10 @@ retries = 1
 multiAgent = true
 [agentMemory]
 enabled = true
+# Inquiries are asked; the conversations of the pairs are too short to be analysed for more.
+[librarian]
+enabled = true
+observationThreshold = 1000
 """
 )
 
@@ -203,6 +208,9 @@ class World:
     provider: Provider
     sender: str
     folder: Path
+    # The broker of the daemon.
+    broker: NatsServer
+    is_broker_lost: bool = field(default=False, init=False)
     agent: str = "ada"
     talk: Talking = field(init=False)
     # The messages that were acknowledged, in order.
@@ -232,6 +240,8 @@ class World:
     remembered: str = ""
     # What is stored as knowledge of the person.
     known: str = ""
+    # A question about the person that an agent is to ask once.
+    inquiry: str = ""
     # What a document says that was indexed for the person.
     indexed: str = ""
     _numbers: int = 0
@@ -322,6 +332,25 @@ class World:
 
         await eventually(is_idle)
 
+    async def lose_broker(self) -> None:
+        if not self.is_broker_lost:
+            await self._wait_for_broker(connected=True)
+            self.is_broker_lost = True
+            await asyncio.to_thread(self.broker.kill)
+        await self._wait_for_broker(connected=False)
+
+    async def return_broker(self) -> None:
+        if self.is_broker_lost:
+            self.is_broker_lost = False
+            await asyncio.to_thread(self.broker.start)
+            await self._wait_for_broker(connected=True)
+
+    async def _wait_for_broker(self, *, connected: bool) -> None:
+        async def is_so() -> bool:
+            return (await self.talk.ask(get_stats=pb.GetStats())).stats.broker.connected == connected
+
+        await eventually(is_so)
+
     async def decide(self, ask_id: str, attempt: int, decision: str) -> None:
         await self.talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask_id, attempt=attempt, decision=decision))
 
@@ -332,8 +361,6 @@ class World:
         await self.idle()
         history = list((await self.talk.history(self.agent, self.sender, all=True)).messages)
         assert self.provider.faults() == []
-        checked = (await self.talk.ask(check=pb.CheckMsg())).checked
-        assert [finding.message for finding in checked.findings if finding.level == "error"] == []
         found = (await self.talk.ask(mode=pb.ModeMsg(agent=self.agent, sender=self.sender))).mode
         assert (found.mode, found.is_own) == (self.mode or "ask", bool(self.mode)), "the mode has changed"
         assert found.auto_approve == (self.level or "none"), "the auto-approve level has changed"
@@ -367,6 +394,11 @@ class World:
             passages = (await self.talk.ask(search_documents=query)).passages.passages
             assert [passage.text for passage in passages] == [self.indexed], "a document was lost"
 
+    async def check_health(self) -> None:
+        """Look at the whole daemon as `moot doctor` does."""
+        checked = (await self.talk.ask(check=pb.CheckMsg())).checked
+        assert [finding.message for finding in checked.findings if finding.level == "error"] == []
+
     def _check_attribution(self, history: list[Any]) -> None:
         for words, guest in self.guest_words.items():
             agents = [message.agent for message in history if message.content == words]
@@ -387,9 +419,15 @@ class World:
         for line in self.refused:
             assert line not in lines, f"{line!r} was written without a yes"
 
+    async def _find_inquiry(self) -> pb.InquiryInfo:
+        wanted = pb.ReadKnowledgeMsg(view="inquiries", sender=self.sender)
+        (inquiry,) = (await self.talk.ask(read_knowledge=wanted)).knowledge_page.inquiries
+        assert (inquiry.question, inquiry.status) == (self.inquiry, "pending"), "an inquiry was lost or changed"
+        return inquiry
+
     async def probe(self) -> dict[str, Any]:
         """An ordinary turn after all that: it completes, and its request says what it must. Returns the request."""
-        word = self.word("probe")
+        word, was_asked = self.word("probe"), bool(self.inquiry) and (await self._find_inquiry()).asked_at > 0
         if self.is_assistant:
             sent = {"name": "send_user_message", "arguments": {"message": f"sent {word}", "status": "normal"}}
             self.program({"match": f"{word}$", "text": f"reply {word}", "calls": [sent]}, {"text": f"reply end {word}"})
@@ -410,6 +448,9 @@ class World:
             assert "project" in info.taint, "taint was lost"
         if self.remembered:
             assert text.count(self.remembered) == 1, "what is remembered is told once"
+        if self.inquiry:
+            assert (self.inquiry in text) != was_asked, "an inquiry is asked once"
+            assert (await self._find_inquiry()).asked_at > 0
         # Words that were archived, on purpose or because the window was full, are in a summary.
         if not await self.talk.archives(self.agent, self.sender):
             for words, guest in self.guest_words.items():
@@ -435,8 +476,10 @@ def check_pairs(history: list[Any]) -> None:
 
 
 @asynccontextmanager
-async def world(running: Running, provider: Provider, sender: str, folder: Path) -> AsyncIterator[World]:
-    made = World(running=running, provider=provider, sender=sender, folder=folder)
+async def world(
+    running: Running, provider: Provider, broker: NatsServer, sender: str, folder: Path
+) -> AsyncIterator[World]:
+    made = World(running=running, provider=provider, broker=broker, sender=sender, folder=folder)
     await made.connect()
     try:
         yield made

@@ -20,12 +20,12 @@ SCRIPT = script(
 )
 
 
-def at_eighty(daemon: LiveDaemon, *arguments: str) -> list[str]:
-    with terminal(daemon.home, *arguments, columns=80) as person:
+def at_eighty(daemon: LiveDaemon, *arguments: str, columns: int = 80) -> list[str]:
+    with terminal(daemon.home, *arguments, columns=columns) as person:
         person.wait_for_exit()
     found = person.rows.text.split("\n")
     # The terminal breaks nothing but a word that is longer than a row and stands alone, so that it can be copied.
-    assert all(len(row.split()) == 1 for row in found if len(row) == 80 and row[-1] != "…"), person.rows.text
+    assert all(len(row.split()) == 1 for row in found if len(row) == columns and row[-1] != "…"), person.rows.text
     return found
 
 
@@ -100,3 +100,15 @@ def test_the_result_of_a_run_and_the_problems_of_models_are_wrapped_between_word
     listed = at_eighty(daemon, "models")
     assert any(row.startswith("qwen ") and row.endswith(" not ready") for row in listed)
     assert any(row.startswith("qwen: The model 'qwen' is not downloaded yet") for row in listed)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_the_list_of_runs_and_the_status_fit_the_window(daemon: LiveDaemon, columns: int) -> None:
+    ask_ids = asked(daemon, f"fits{columns}", "one")
+    try:
+        head = at_eighty(daemon, "ps", columns=columns)[0].split()
+        assert head == ["WHO", "RUN", "STATE", "TIME", *(["STEPS", "TOKENS"] if columns > 60 else []), "COST"]
+        for command in (("status",), ("usage",), ("conversations",), ("tokens", "list")):
+            at_eighty(daemon, *command, columns=columns)
+    finally:
+        settle(daemon, *ask_ids)

@@ -1,15 +1,18 @@
 """Scheduled jobs and background tasks, as an agent makes them: they run once, and their results come back."""
 
+import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from moot.daemon.clock import ManualClock
+from moot.domain.errors import Unavailable
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as BASE
 from tests.daemon_process import Home, LiveDaemon, eventually
-from tests.daemon_thread import daemon_thread
+from tests.daemon_thread import DaemonThread, daemon_thread
 from tests.scripting import call, say, script
 
 CONFIG = BASE + '[security.interceptor]\npolicy = "none"\n[project]\ninstructions = false\n'
@@ -288,3 +291,37 @@ async def test_what_a_tainted_run_schedules_is_tainted(home: Home) -> None:
         assert daemon.cli("wait", run_id).returncode == 0
         ((taint,),) = home.query("SELECT taint FROM runs WHERE id = ?", run_id)
         assert "web" in taint
+
+
+async def test_a_workflow_that_is_due_while_the_daemon_stops_runs_at_the_next_start(home: Home) -> None:
+    home.furnish(script=SCRIPT, config=CONFIG, agents=("ada",))
+    clock = ManualClock()
+    due = datetime.fromtimestamp(clock.now() + 2, UTC).isoformat()
+    flow = json.dumps({"name": "beans", "steps": [{"id": "a", "agent": "ada", "prompt": "count the beans"}]})
+    job = pb.SaveCronJobMsg(agent="ada", name="j", schedule_type="at", schedule=due, workflow=flow)
+    daemon = DaemonThread.start(home, clock)
+    async with daemon.client() as talk:
+        await talk.ask(save_cron_job=job)
+        # A run in flight keeps the daemon from stopping at once.
+        held = talk.start("ada", "hang")
+        await held.until("start")
+        daemon.terminate()
+
+        async def is_stopping() -> bool:
+            try:
+                await talk.say("ada", "hello", "other")
+            except Unavailable:
+                return True
+            return False
+
+        await eventually(is_stopping)
+        await asyncio.to_thread(daemon.advance, 3)
+    daemon.stop()
+    with daemon_thread(home, ManualClock(clock.now())) as back:
+        async with back.client() as talk:
+
+            async def find_firing() -> Any:
+                return (await talk.ask(list_firings=pb.ListFiringsMsg(job="j"))).firings.firings
+
+            (firing,) = await eventually(find_firing)
+            assert (firing.skipped, bool(firing.run_id)) == ("", True)

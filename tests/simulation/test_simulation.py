@@ -104,7 +104,7 @@ def test_a_deliberate_defect_is_found(name: str) -> None:
     assert problem
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [7710002, 7710041, 7720216, *range(8)])
 def test_schedules_and_workflows_come_to_an_end_once(seed: int) -> None:
     assert find_violation(seed, AutomationScenario)[1] == ""
 

@@ -44,6 +44,11 @@ class RunStarter(Protocol):
 class WorkflowStarter(Protocol):
     """Executes workflows: the WorkflowExecutor."""
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether the daemon stops."""
+        ...
+
     async def prepare(self, start: WorkflowStart) -> WorkflowLaunch: ...
     def adopt(self, run: WorkflowRun, workflow: Workflow) -> object:
         """Begin with a run that was stored."""
@@ -162,6 +167,9 @@ class Scheduler:
             try:
                 work = await self._make_work(job, due_at, now)
             except MootError as error:
+                if self._d.workflows.is_closing:
+                    # It stays due, and fires when the daemon is back.
+                    raise
                 logger.warning("schedule %s (%s) cannot start its workflow: %s", job.name, job.id, error.message)
                 firing = replace(firing, skipped=SkipReason.REFUSED)
         reach("cron.due")

@@ -138,6 +138,11 @@ class WorkflowExecutor:
         self._concurrency.add(active)
         self._continue_run(active)
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether the daemon stops."""
+        return self._closing
+
     def close(self) -> None:
         """Start no more steps because the daemon stops. Unfinished workflows go on at the next start."""
         self._closing = True

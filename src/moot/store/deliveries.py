@@ -10,12 +10,19 @@ from moot.domain.message import Entry
 from moot.domain.run import RunRequest, RunStatus
 from moot.store import dialect
 
+# Whether the result of `runs` is for a run of another living node than ?1, which delivers it.
+IS_ELSEWHERE = (
+    "EXISTS (SELECT 1 FROM runs AS parents JOIN conversations AS held ON held.id = parents.conversation"
+    " JOIN nodes ON nodes.id = held.node WHERE held.node <> ?1"
+    " AND parents.id = CASE runs.parent_id WHEN '' THEN runs.id ELSE runs.parent_id END)"
+)
+
 
 def claim(db: apsw.Connection, request: RunRequest, conversation: int, user_seq: int, now: float) -> None:
     """Record what the message of a run delivers. `user_seq` is 0 while the message is queued.
 
-    Raise Conflict if another message has delivered it meanwhile, or it was deleted with its conversation: the message
-    would be wrong.
+    Raise Conflict if another message has delivered it meanwhile, another daemon has taken over the run it is for, or it
+    was deleted with its conversation: the message would be wrong.
     """
     missing = db.execute(
         f"SELECT 1 FROM {dialect.among()} AS items WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = items.value)"
@@ -25,6 +32,10 @@ def claim(db: apsw.Connection, request: RunRequest, conversation: int, user_seq:
     )
     if missing.fetchone() is not None:
         raise Conflict("what the message tells was deleted")
+    node = db.execute("SELECT node FROM conversations WHERE id = ?", (conversation,)).get
+    elsewhere = f"SELECT 1 FROM runs WHERE runs.id IN {dialect.among('?2')} AND {IS_ELSEWHERE}"
+    if db.execute(elsewhere, (node, json.dumps(request.delivers))).fetchone() is not None:
+        raise Conflict("another daemon delivers what the message tells")
     try:
         db.executemany(
             "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)",

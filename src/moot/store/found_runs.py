@@ -12,7 +12,7 @@ from moot.domain.run import Delivery, Limits, Outcome, Run, RunEnd, RunKind, Run
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import CHILD_SENDER, WORKFLOW_SENDER, SenderSet
 from moot.domain.usage import RunUsage
-from moot.store import asks, conversations, dialect, nodes, rows
+from moot.store import asks, conversations, deliveries, dialect, nodes, rows
 
 # A result is not owed if the run was stopped together with its parent, unless it was to outlive the parent.
 _IS_DROPPED = (
@@ -233,18 +233,15 @@ def list_live(db: apsw.Connection, node: int) -> list[OwnedRun]:
 
 def list_owed(db: apsw.Connection, node: int) -> list[Run]:
     """Return ended runs whose results are owed, except those whose parents belong to another living node."""
-    elsewhere = (
-        "EXISTS (SELECT 1 FROM runs AS parents JOIN conversations AS held ON held.id = parents.conversation"
-        " JOIN nodes ON nodes.id = held.node WHERE held.node <> ?"
-        " AND parents.id = CASE runs.parent_id WHEN '' THEN runs.id ELSE runs.parent_id END)"
-    )
-    return _read(db.execute(f"{_SELECT} WHERE {IS_OWED} AND NOT {elsewhere} ORDER BY number", (node,)))
+    owed = f"{_SELECT} WHERE {IS_OWED} AND NOT {deliveries.IS_ELSEWHERE} ORDER BY number"
+    return _read(db.execute(owed, (node,)))
 
 
-def list_still_owed(db: apsw.Connection, run_ids: Sequence[str]) -> list[Run]:
-    """Return those of the given runs whose results are owed."""
-    named = f"runs.id IN {dialect.among()}"
-    return _read(db.execute(f"{_SELECT} WHERE {named} AND {IS_OWED} ORDER BY number", (json.dumps(run_ids),)))
+def list_still_owed(db: apsw.Connection, run_ids: Sequence[str], node: int) -> list[Run]:
+    """Return those of the given runs that `list_owed` returns."""
+    named = f"runs.id IN {dialect.among('?2')}"
+    owed = f"{_SELECT} WHERE {named} AND {IS_OWED} AND NOT {deliveries.IS_ELSEWHERE} ORDER BY number"
+    return _read(db.execute(owed, (node, json.dumps(run_ids))))
 
 
 def of_root(db: apsw.Connection, root_id: str) -> list[Run]:

@@ -219,7 +219,7 @@ class SqliteStore:
         return await self._read(lambda db: found_runs.list_owed(db, self.node))
 
     async def list_still_owed(self, run_ids: Sequence[str]) -> list[Run]:
-        return await self._read(lambda db: found_runs.list_still_owed(db, run_ids))
+        return await self._read(lambda db: found_runs.list_still_owed(db, run_ids, self.node))
 
     async def list_runs_of_root(self, root_id: str) -> list[Run]:
         return await self._read(lambda db: found_runs.of_root(db, root_id))

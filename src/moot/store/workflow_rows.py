@@ -157,7 +157,8 @@ def cancel(db: apsw.Connection, run_id: str, now: float, node: int) -> WorkflowR
 def end(db: apsw.Connection, run_id: str, status: WorkflowStatus, error: str, now: float, node: int) -> WorkflowRun:
     require_held(db, run_id, node)
     db.execute(
-        "UPDATE workflows SET status = ?, error = ?, ended_at = ? WHERE id = ? AND ended_at = 0",
+        "UPDATE workflows SET status = CASE cancelled_at WHEN 0 THEN ?1 ELSE 'cancelled' END,"
+        " error = CASE cancelled_at WHEN 0 THEN ?2 ELSE '' END, ended_at = ?3 WHERE id = ?4 AND ended_at = 0",
         (status.value, error, now, run_id),
     )
     run = get(db, run_id)

@@ -48,6 +48,8 @@ class Starter:
 class Flows:
     """Takes up runs of workflows, and executes none."""
 
+    is_closing = False
+
     def __init__(self) -> None:
         self.runs: list[WorkflowRun] = []
         self.refuses = False

@@ -24,6 +24,9 @@ from moot.client.connection import Connection
 from moot.domain.errors import ConfigError, Forbidden
 from moot.wire import moot_pb2 as pb
 
+# A window with fewer columns has no room for all columns of a table.
+_NARROW = 80
+
 
 @click.command()
 def serve() -> int:
@@ -280,35 +283,46 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
     doors = "".join(f", {name} {sanitize.line(at)}" for name, at in (("http", stats.http), ("tcp", stats.tcp)) if at)
     counted = stats.registered_agents
     count = f"{numbers.format_plural(counted, 'agent')}, default" if counted else "Default"
-    lines = [
+    heads = [
         f"Moot {sanitize.line(stats.version)} (pid {stats.pid}), up {timedelta(seconds=stats.uptime_secs)}{doors}",
         f"{count} model"
         f" {sanitize.line(stats.active_model) or 'none'}, mode {sanitize.line(stats.mode)},"
         f" {numbers.format_plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
     ]
     problems = [*stats.problems, *_render_broker(stats)]
-    lines += [output.wrap_prose(line, sys.stdout, indent="  ") for line in _render_sandbox(stats)]
+    lines = [output.wrap_prose(line, sys.stdout, indent="  ") for line in (*heads, *_render_sandbox(stats))]
     lines += [output.wrap_prose(sanitize.line(problem), sys.stdout, indent="  ") for problem in problems]
     if stats.rejected_connections:
         rejected = numbers.format_plural(stats.rejected_connections, "connection")
         lines.append(hint(f"{rejected} rejected since the start; `moot doctor` says why."))
-    rows = [
-        [
-            info.agent,
-            info.sender,
-            info.speaker,
-            info.mode,
-            ("waits for you" if info.waiting else numbers.format_span(info.alive_secs))
-            + (f" on node {info.node}" if info.node else ""),
-            str(info.queued),
-            f"{info.last_action} ({numbers.format_span(info.idle_secs)} ago)" if info.last_action else "",
-        ]
-        for info in active
-    ]
-    table = terminal.render_table(["AGENT", "SENDER", "SPEAKER", "MODE", "RUNNING", "QUEUED", "LAST ACTION"], rows)
+    table = _render_active(active)
     if table or not jobs:
         lines.append(table or "Nothing is running.")
     return "\n".join([*lines, *job_lines.render_jobs(jobs, terminal.terminal_width())])
+
+
+def _render_active(active: list[pb.ActiveConversationInfo]) -> str:
+    """The conversations with an active run. In a narrow window a column that says nothing new is left out."""
+    columns = {
+        "AGENT": [info.agent for info in active],
+        "SENDER": [info.sender for info in active],
+        "SPEAKER": [info.speaker for info in active],
+        "MODE": [info.mode for info in active],
+        "RUNNING": [
+            ("waits for you" if info.waiting else numbers.format_span(info.alive_secs))
+            + (f" on node {info.node}" if info.node else "")
+            for info in active
+        ],
+        "QUEUED": [str(info.queued) for info in active],
+        "LAST ACTION": [
+            f"{info.last_action} ({numbers.format_span(info.idle_secs)} ago)" if info.last_action else ""
+            for info in active
+        ],
+    }
+    if 0 < terminal.terminal_width() < _NARROW:
+        dull = {"SPEAKER": columns["AGENT"], "QUEUED": ["0"] * len(active)}
+        columns = {head: cells for head, cells in columns.items() if cells != dull.get(head)}
+    return terminal.render_table(list(columns), list(zip(*columns.values(), strict=True)))
 
 
 def _render_sandbox(stats: pb.DaemonStats) -> list[str]:

@@ -117,6 +117,12 @@ def render_table(infos: Sequence[pb.RunInfo], beside: Sequence[Sequence[str]] = 
     return terminal.render_table(headers, [*rows, *beside])
 
 
+# Of the columns time, steps, tokens and cost.
+_CELL_WIDTHS = (7, 6, 7, 9)
+# The columns that the name of an agent has at least.
+_LEAST_OWNER = 12
+
+
 class RunTree:
     """Renders runs as a tree for a terminal of the given width: one row each, with dim details below."""
 
@@ -171,10 +177,11 @@ class RunTree:
         colour: str = "",
         name: tuple[str, str] = ("", ""),
     ) -> str:
-        right = "".join(f"{cell:>{width}}" for cell, width in zip(cells, (7, 6, 7, 9), strict=True))
         id_width = max(map(len, self._ids.values()))
         state_width = max(8, *(len(describe_state(info)[0]) for info in self._infos))
-        room = max(12, self._width - id_width - state_width - len(right) - 4)
+        free = self._width - id_width - state_width - 4
+        right = _render_cells(cells, free - min(_LEAST_OWNER, self._widest))
+        room = max(_LEAST_OWNER, free - len(right))
         shown = _pad(_cut_line(first, room), min(room, self._widest))
         if name[1]:
             shown = shown.replace(name[1], terminal.paint(name[1], fg=colours.name_colour(name[1]), bold=True), 1)
@@ -191,6 +198,15 @@ class RunTree:
         if info.ask_id:
             rows.append(f"{under} {terminal.paint(sanitize.line(_render_answer(info), room), fg='yellow')}")
         return rows
+
+
+def _render_cells(cells: Sequence[str], room: int) -> str:
+    """The numbers of a row. In a narrow window steps, then tokens, then the cost are left out."""
+    shown = dict(enumerate(cells))
+    for spare in (1, 2, 3):
+        if sum(_CELL_WIDTHS[number] for number in shown) > room:
+            del shown[spare]
+    return "".join(f"{cell:>{_CELL_WIDTHS[number]}}" for number, cell in shown.items())
 
 
 def render_owner(info: pb.RunInfo) -> str:

@@ -7,7 +7,10 @@ from typing import Any, TextIO
 
 import click
 
-from moot.cli.render import sanitize
+from moot.cli.render import flow, sanitize
+
+# The columns that the last column of a table needs at least, unless its texts are shorter.
+_LEAST_LAST = 9
 
 
 def is_interactive(stream: TextIO) -> bool:
@@ -36,17 +39,25 @@ def terminal_width() -> int:
 
 
 def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows in aligned columns. On a terminal the last column is cut to fit."""
+    """Rows in aligned columns. On a terminal the last column is cut to fit; what does not fit is one block per row."""
     if not rows:
         return ""
     cells = [[sanitize.line(cell) for cell in row] for row in rows]
     widths = [max(map(sanitize.columns, column)) for column in zip(headers, *cells, strict=True)]
     room = terminal_width() - sum(widths[:-1]) - 2 * (len(widths) - 1)
+    if terminal_width() and room <= min(widths[-1], _LEAST_LAST - 1):
+        return "\n".join(_render_block(headers, row) for row in cells)
     lines = [paint(_align(headers, widths), bold=True)]
     for row in cells:
-        last = sanitize.fit(row[-1], room) if room > 8 else row[-1]
+        last = sanitize.fit(row[-1], room) if room >= _LEAST_LAST else row[-1]
         lines.append(_align([*row[:-1], last], widths))
     return "\n".join(lines)
+
+
+def _render_block(headers: Sequence[str], row: Sequence[str]) -> str:
+    """A row of a table that is too wide: its first cell, then the others with their headers."""
+    told = " · ".join(f"{header.lower()} {cell}" for header, cell in zip(headers[1:], row[1:], strict=True) if cell)
+    return "\n".join([paint(row[0], bold=True), flow.wrap_text(f"  {told}", row_width(sys.stdout), indent="    ")])
 
 
 def _align(row: Sequence[str], widths: Sequence[int]) -> str:

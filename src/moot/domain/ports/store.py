@@ -202,7 +202,7 @@ class Store(Protocol):
         ...
 
     async def list_still_owed(self, run_ids: Sequence[str]) -> list[Run]:
-        """Return those of the runs whose results are still owed to their parents."""
+        """Return those of the runs whose results are still owed to parents that no other living daemon owns."""
         ...
 
     async def list_runs_of_root(self, root_id: str) -> list[Run]:

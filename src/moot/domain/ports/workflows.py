@@ -40,7 +40,7 @@ class Workflows(Protocol):
         ...
 
     async def end(self, run_id: str, status: WorkflowStatus, *, error: str = "", now: float) -> WorkflowRun:
-        """Store how a run ended. A second end changes nothing. Returns the run."""
+        """Store how a run ended; a cancelled one ends as cancelled. A second end changes nothing. Returns the run."""
         ...
 
     async def recover(self) -> list[WorkflowRun]:

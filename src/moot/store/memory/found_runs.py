@@ -181,15 +181,16 @@ def list_live(db: Database) -> list[OwnedRun]:
 
 def list_owed(db: Database) -> list[Run]:
     """Return ended runs whose results are owed, except those whose parents belong to another living node."""
-    return read_all(db, [row for row in db.runs if is_owed(db, row) and not _is_elsewhere(db, row.parent_id or row.id)])
+    return read_all(db, [row for row in db.runs if is_owed(db, row) and not is_elsewhere(db, row.parent_id or row.id)])
 
 
 def list_still_owed(db: Database, run_ids: Sequence[str]) -> list[Run]:
     rows = [row for run_id in dict.fromkeys(run_ids) if (row := db.runs.get(run_id)) is not None]
-    return read_all(db, [row for row in rows if is_owed(db, row)])
+    return read_all(db, [row for row in rows if is_owed(db, row) and not is_elsewhere(db, row.parent_id or row.id)])
 
 
-def _is_elsewhere(db: Database, run_id: str) -> bool:
+def is_elsewhere(db: Database, run_id: str) -> bool:
+    """Whether a run belongs to another living node."""
     run = db.runs.get(run_id)
     node = db.conversations[run.conversation].node if run is not None else db.node
     return node != db.node and node in db.nodes

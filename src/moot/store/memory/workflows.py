@@ -121,6 +121,8 @@ def _cancel(db: Database, run_id: str, now: float) -> WorkflowRun | None:
 
 def _end(db: Database, run_id: str, status: WorkflowStatus, error: str, now: float) -> WorkflowRun:
     row = _require_held(db, run_id)
+    if row.run.cancelled_at:
+        status, error = WorkflowStatus.CANCELLED, ""
     if not row.run.ended_at:
         ended = replace(row.run, status=status, error=error, ended_at=now)
         row = db.workflows.put(run_id, replace(row, run=ended))

@@ -53,7 +53,9 @@ class PassageSearch:
             notes.append(f"Found by words only, because the query has no vector: {error.message}")
         fused = fuse_ranks(by_words, list(cosines), weights=_WEIGHTS)
         scores, with_words = dict(fused), set(by_words)
-        passages = await self._index.get_passages(owner, [number for number, _ in fused])
+        # Which source a passage is of is known only once it is read.
+        best = fused if sources else fused[:limit]
+        passages = await self._index.get_passages(owner, [number for number, _ in best])
         found = [
             FoundPassage(
                 passage=passage,

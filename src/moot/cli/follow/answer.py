@@ -11,7 +11,7 @@ _FLAGS = {"steps": "--max-steps", "seconds": "--max-seconds", "tokens": "--max-t
 _KEPT = "Your message is kept in the history."
 _FIXES = {
     "model_error": f"`moot models test` checks the model. {_KEPT}",
-    "denied": "Send it again to decide again.",
+    "denied": "Send it again to decide again. What a security rule has blocked stays blocked.",
     "timeout": "Allow more time with --max-seconds, or ask for less at once.",
     "interrupted": "The daemon stopped during the run; send the message again.",
     "cancelled": "Your message is kept; send it again if you did not stop it.",

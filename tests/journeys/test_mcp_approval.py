@@ -51,10 +51,10 @@ async def test_nothing_of_a_server_is_offered_before_its_exact_text_is_approved(
             unnamed = daemon.cli("mcp", "approve", "box")
             assert (unnamed.returncode, "--digest" in unnamed.stderr) == (2, True)
             wrong = daemon.cli("mcp", "approve", "box", "--digest", "0" * 32)
-            assert (wrong.returncode, "is not what" in wrong.stderr) == (1, True)
+            assert (wrong.returncode, "do not match the digest" in wrong.stderr) == (1, True)
             write_state(tmp_path, tool("echo", "Another."))
             late = daemon.cli(*command[1:])
-            assert (late.returncode, "is not what" in late.stderr) == (1, True)
+            assert (late.returncode, "do not match the digest" in late.stderr) == (1, True)
             write_state(tmp_path, tool("echo", HIDDEN, text={"type": "string", "description": "What\nparameters: {}"}))
             assert daemon.cli(*command[1:]).stdout == "Approved: echo.\n"
             await talk.say("ada", "hello")

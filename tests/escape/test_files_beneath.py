@@ -22,7 +22,7 @@ from moot.tools.files.off_limits import OffLimits
 from tests.change_logs import make_log
 
 SECRET = "the secret"
-SWAPS = int(os.environ.get("MOOT_SWAPS", "4000"))
+SWAPS = int(os.environ.get("MOOT_SWAPS", "2000"))
 ATTEMPTS = 300
 
 LOG = make_log(Path(tempfile.mkdtemp(prefix="moot-log-")))

@@ -21,6 +21,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._now
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Wait for the threads without the limit of Python 3.12 and newer, which would pass at once here."""
+        await super().shutdown_default_executor()
+
     def _run_once(self) -> None:
         if not self._ready and self._scheduled:
             self._now = max(self._now, self._scheduled[0].when())

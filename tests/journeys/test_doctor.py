@@ -332,3 +332,22 @@ def test_a_key_nobody_knows_in_an_agents_file_is_a_warning_with_the_line_and_the
     assert f"No errors, {'2 warnings' if os.geteuid() == 0 else '1 warning'}." in shown.stdout
     path.write_text(good)
     assert bad(examine(home)[1]) == []
+
+
+def test_secrets_without_their_master_key_are_an_error_until_they_are_removed(home: Home) -> None:
+    os.chmod(home.path, 0o700)
+    home.write_config((home.path / "config.toml").read_text() + '\n[vault]\nkey = "file"\n')
+    with daemon_thread(home) as daemon:
+        daemon.cli("secrets", "set", "token", stdin="s3cret-value")
+        assert bad(examine(home)[1]) == []
+    key = home.path / "data" / "vault.key"
+    key.unlink()
+    stopped = examine(home)
+    with daemon_thread(home) as daemon:
+        for code, findings in (stopped, examine(home)):
+            assert (code, bad(findings)) == (1, [("error", "secrets")])
+            (told,) = [each for each in findings if each["check"] == "secrets"]
+            assert told["message"] == f"1 stored secret cannot be opened: {key}, the master key, is missing."
+            assert "moot secrets rm" in told["fix"]
+        daemon.cli("secrets", "rm", "token", "--yes")
+        assert bad(examine(home)[1]) == []

@@ -56,6 +56,10 @@ def _put(db: apsw.Connection, secret: SealedSecret, use: SecretUse, scope: Secre
     return replaced
 
 
+def count_secrets(db: apsw.Connection) -> int:
+    return int(db.execute("SELECT count(*) FROM secrets").get)
+
+
 def _load_sealed(db: apsw.Connection) -> list[SealedSecret]:
     return [
         SealedSecret(owner=str(owner), name=str(name), sealed=bytes(sealed))

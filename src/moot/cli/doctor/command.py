@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 from moot import __version__
 from moot.cli import output
 from moot.cli.connect import send_request
-from moot.cli.doctor import checks, document_checks, mcp_checks, toolchain_checks, trace_checks
+from moot.cli.doctor import checks, document_checks, mcp_checks, secret_checks, toolchain_checks, trace_checks
 from moot.cli.doctor.checks import ERROR, NOTE, OK, WARNING, Finding, run_check
 from moot.cli.exits import Exit
 from moot.cli.follow import tool_notices
@@ -94,6 +94,7 @@ def _check_daemon_and_store(home: Paths, traces: list[pb.TraceHealth]) -> Iterat
         yield from run_check("models", lambda: _check_models(home, answer[2]))
         yield from _check_daemon(home, *answer)
         yield from run_check("mcp", lambda: mcp_checks.check_servers(asyncio.run(_fetch_mcp_servers(home))))
+        yield from run_check("secrets", lambda: secret_checks.check_key(home, asyncio.run(_count_secrets(home))))
         yield from run_check("traces", lambda: _check_traces(asyncio.run(_fetch_trace_health(home)), traces))
         return
     yield from run_check("models", lambda: checks.models(home))
@@ -103,6 +104,7 @@ def _check_daemon_and_store(home: Paths, traces: list[pb.TraceHealth]) -> Iterat
     # A daemon that does not answer may still be writing to the store, so it is not opened.
     if not daemon_process.is_locked(home.lock):
         yield from run_check("store", lambda: checks.store(home))
+        yield from run_check("secrets", lambda: secret_checks.check_key(home, secret_checks.count_stored(home)))
         yield from run_check("traces", lambda: _check_traces(trace_checks.read_health(home), traces))
 
 
@@ -116,6 +118,12 @@ async def _fetch_trace_health(home: Paths) -> pb.TraceHealth:
     async with asyncio.timeout(_DAEMON_SECONDS), connect(home.socket) as connection:
         answer = await connection.request(pb.ClientMessage(get_trace_health=pb.GetTraceHealthMsg()))
     return answer.trace_health
+
+
+async def _count_secrets(home: Paths) -> int:
+    async with asyncio.timeout(_DAEMON_SECONDS), connect(home.socket) as connection:
+        answer = await connection.request(pb.ClientMessage(list_secrets=pb.ListSecretsMsg()))
+    return len(answer.secret_list.secrets)
 
 
 async def _fetch_mcp_servers(home: Paths) -> list[pb.McpServerInfo]:

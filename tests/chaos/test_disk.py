@@ -225,6 +225,30 @@ def test_a_daemon_on_a_read_only_data_folder_says_so_and_how_to_mend_it(tmp_path
     assert list(data.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", [("serve",), ("up",), ("ask", "ada", "hello")])
+def test_a_command_on_a_full_home_names_the_folder_and_what_to_do(tmp_path: Path, command: tuple[str, ...]) -> None:
+    home = new_home(tmp_path / "home")
+    folders = [home.path / name for name in ("run", "data", "logs")]
+    fill = [
+        f"mkdir -p '{each}' && mount -t tmpfs -o size=64k,mode=700 moot '{each}'"
+        f" && (head -c 65536 /dev/zero > '{each}/ballast' 2>&1 || true)"
+        for each in folders
+    ]
+    done = subprocess.run(
+        [*own_mounts(*fill), sys.executable, "-m", "moot", *command],
+        cwd=ROOT,
+        env=home.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 69, done.stderr
+    assert "bug in Moot" not in done.stderr
+    assert re.search(rf"Cannot write in {re.escape(str(home.path))}\S*: the disk", done.stderr), done.stderr
+    assert "Free some disk space" in done.stderr
+
+
 def test_a_store_on_a_read_only_disk_can_be_talked_to_again_once_it_is_writable(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home")
     daemon = Mortal.launch(home)

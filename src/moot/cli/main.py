@@ -290,9 +290,14 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _explain_exception(error: Exception, arguments: Sequence[str]) -> MootError:
+    from moot.cli.connect import find_paths  # noqa: PLC0415 - not needed for --help
+    from moot.daemon.paths import explain_full_disk, is_full  # noqa: PLC0415 - not needed for --help
+
     if isinstance(error, UnicodeEncodeError) and any(error.object in argument for argument in arguments):
         # An argument with bytes that are not UTF-8 fits into no request.
         return BadRequest("the text is not valid UTF-8", fix="Check the encoding of your terminal.")
+    if isinstance(error, OSError) and is_full(error):
+        return explain_full_disk(error, find_paths())
     fix = "This is a bug in Moot. MOOT_TRACEBACK=1 shows where it is."
     return MootError(f"{type(error).__name__}: {error}", fix=fix)
 

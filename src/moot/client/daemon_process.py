@@ -12,7 +12,7 @@ from pathlib import Path
 
 from moot.client.connection import connect
 from moot.client.errors import TimedOut, Unreachable
-from moot.daemon.paths import Paths, make_folder
+from moot.daemon.paths import Paths, explain_full_disk, find_full_folder, full_disk_error, is_full, make_folder
 from moot.domain.errors import ConfigError, MootError
 from moot.wire import moot_pb2 as pb
 
@@ -29,6 +29,15 @@ async def start(home: Paths, environment: Mapping[str, str] | None = None) -> in
     Only one command at a time starts it: a second daemon that became ready late would outlive a stopped first one.
     `environment` names the home if it is not the one of this process.
     """
+    try:
+        return await _start(home, environment)
+    except OSError as error:
+        if is_full(error):
+            raise explain_full_disk(error, home) from error
+        raise
+
+
+async def _start(home: Paths, environment: Mapping[str, str] | None) -> int:
     began = time.monotonic()
     make_folder(home.run)
     descriptor = os.open(home.starting, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -78,7 +87,11 @@ async def _spawn(home: Paths, environment: Mapping[str, str] | None) -> int:
             # Another `moot serve` may have started at the same moment and taken the lock.
             if await _wait_for_other_start(home):
                 return running_pid(home)
-            raise _start_error(process.returncode, _read_tail(console, offset))
+            tail = _read_tail(console, offset)
+            # On a full disk the daemon cannot even write why it stopped.
+            if not tail and (full := find_full_folder(home)):
+                raise full_disk_error(full)
+            raise _start_error(process.returncode, tail)
         if time.monotonic() - began > START_SECONDS:
             raise TimedOut(
                 f"the daemon (pid {process.pid}) does not answer after {START_SECONDS:.0f} seconds",
@@ -94,7 +107,7 @@ def _start_error(code: int, tail: str) -> MootError:
     # The daemon exits with EX_CONFIG when a configuration file is invalid.
     kind = ConfigError if code == os.EX_CONFIG else Unreachable
     return kind(
-        f"the daemon stopped while starting (exit code {code}):\n{tail}",
+        f"the daemon stopped while starting (exit code {code}):\n{tail or 'it wrote nothing'}",
         fix="Correct the error; `moot serve` runs it in the foreground, `moot doctor` checks everything.",
     )
 
@@ -180,4 +193,4 @@ def _read_tail(console: Path, offset: int) -> str:
         # It is shorter if it was rotated meanwhile.
         log.seek(max(offset if offset <= size else 0, size - _TAIL_BYTES))
         lines = log.read().decode(errors="replace").splitlines()
-    return "\n".join(lines[-_TAIL_LINES:]) or "it wrote nothing"
+    return "\n".join(lines[-_TAIL_LINES:])

@@ -1,5 +1,6 @@
 """File locations of Moot: all under MOOT_HOME, or in the XDG folders."""
 
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from moot.domain.errors import Unavailable
 
 # The kernel takes 107 bytes and a NUL; the rest is room for a temporary name beside the socket.
 LONGEST_ADDRESS = 100
+# A disk with less free bytes than this counts as full.
+_LEAST_ROOM = 65_536
 
 
 class Paths(Struct, frozen=True, kw_only=True):
@@ -168,7 +171,40 @@ def _xdg_folder(environ: Mapping[str, str], variable: str, fallback: str) -> Pat
     return (Path(home) if os.path.isabs(home) else Path.home()) / fallback
 
 
+def is_full(error: OSError) -> bool:
+    """Whether a disk or a quota was full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def explain_full_disk(error: OSError, home: Paths) -> Unavailable:
+    """Return the error for a write that failed because a disk was full; it names the folder, if that is known."""
+    named = isinstance(error.filename, str) and error.filename
+    return full_disk_error(Path(named).parent if named else find_full_folder(home))
+
+
+def full_disk_error(folder: Path | None) -> Unavailable:
+    where = f"Cannot write in {folder}: the" if folder else "The"
+    return Unavailable(f"{where} disk or your quota is full", fix="Free some disk space, then try again.")
+
+
+def find_full_folder(home: Paths) -> Path | None:
+    """The first of the folders that are written to whose disk is full."""
+    for folder in (home.run, home.data, home.logs):
+        existing = next((each for each in (folder, *folder.parents) if each.is_dir()), None)
+        if existing is not None and _has_no_room(existing):
+            return folder
+    return None
+
+
+def _has_no_room(folder: Path) -> bool:
+    room = os.statvfs(folder)
+    # Some file systems do not count files and report 0 for both numbers.
+    return room.f_bavail * room.f_frsize < _LEAST_ROOM or (room.f_files > 0 and room.f_favail == 0)
+
+
 def _refused_error(path: Path, error: OSError) -> Unavailable:
+    if is_full(error):
+        return full_disk_error(path)
     return Unavailable(
         f"Cannot write in {path}: {error.strerror or error}",
         fix="Make the folder writable, free some disk space, or set MOOT_HOME to a folder of your own.",

@@ -1,5 +1,6 @@
 """The command line itself: fast help, lazy parts, one document with --json."""
 
+import errno
 import json
 import os
 import subprocess
@@ -158,3 +159,19 @@ def test_a_command_that_is_not_there_gets_a_suggestion(
     assert f"Did you mean: {meant}" in capsys.readouterr().err
     assert main.run(["zzzzzz"]) == 2
     assert "Did you mean" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_or_quota_is_not_reported_as_a_bug(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(**_options: object) -> None:
+        raise OSError(number, os.strerror(number), str(tmp_path / "moot.pid"))
+
+    monkeypatch.delenv("MOOT_TRACEBACK", raising=False)
+    monkeypatch.setattr(main.moot, "main", fail)
+
+    assert main.run(["up"]) == 69
+    said = capsys.readouterr().err
+    assert f"Cannot write in {tmp_path}: the disk or your quota is full" in " ".join(said.split())
+    assert "bug" not in said

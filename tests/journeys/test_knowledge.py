@@ -370,3 +370,21 @@ async def test_a_kill_in_the_middle_of_saving_loses_nothing_and_saves_it_once(
             assert ended.outcome == "completed"
         assert home.query("SELECT key, version, current FROM knowledge") == [("quay", 1, 1)]
         assert home.query("SELECT fix FROM learnings") == [("Wait for Monday.",)]
+
+
+async def test_nothing_that_is_forgotten_is_left_in_the_results_of_earlier_searches(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        phrase = call("save_knowledge", key="gate", category="rule", content="The phrase is copper-walrus.")
+        await do(talk, provider, sender, phrase)
+        (found,) = await do(talk, provider, sender, call("search_knowledge", query="copper-walrus"))
+        assert "copper-walrus" in json.dumps(found)
+        added = daemon.cli("graph", "add", "quokka", "related_to", "copper-walrus", "--as", sender)
+        assert added.returncode == 0, added.stderr
+        assert "walrus" in json.dumps(await do(talk, provider, sender, call("graph_query", subject="quokka")))
+        assert daemon.cli("knowledge", "forget", "gate", "--yes", "--as", sender).returncode == 0
+        assert daemon.cli("graph", "clear", "--yes", "--as", sender).returncode == 0
+        (left,) = await do(talk, provider, sender, call("search_knowledge", query="copper-walrus quokka"))
+        assert "walrus" not in json.dumps(left).replace("copper-walrus quokka", "")
+        assert "copper-walrus" not in daemon.cli("knowledge", "list", "--json", "--as", sender).stdout

@@ -138,6 +138,38 @@ async def test_they_can_be_turned_off_everywhere_for_an_agent_and_for_a_conversa
             assert "project-file" not in told(provider)
 
 
+async def test_what_is_shown_names_the_setting_that_turns_them_off(
+    home: Home, provider: Provider, project: Path
+) -> None:
+    back = "moot project on ada --as tg:1"
+    with daemon_thread(home) as daemon:
+        assert "are off" not in daemon.cli("project", "--cwd", str(project)).stdout
+        assert daemon.cli("project", "off", "ada", "--as", "tg:1").returncode == 0
+        shown = daemon.cli("project", "--cwd", str(project)).stdout
+        assert back in " ".join(shown.split())
+        assert "AGENTS.md" in shown
+        async with daemon.client() as talk:
+            await talk.say("ada", "hello", "tg:1", cwd=str(project))
+        listed = daemon.cli_json("project", "--cwd", str(project))["data"]
+        assert (listed["instructions"], listed["off"]) == (True, [{"agent": "ada", "sender": "tg:1"}])
+        with terminal(home, "chat", "ada", "--as", "tg:1", "--cwd", str(project), columns=120) as person:
+            person.wait_for(back)
+            person.enter("/resume 99")
+            person.wait_for("/resume lists them.")
+            for command in ("/project approve", "/project"):
+                person.enter(command)
+                person.wait_for("are off for ada as tg:1")
+            assert "Build with make." not in person.seen
+            assert "/project approve lets" not in person.seen
+            home.write_config((home.path / "config.toml").read_text() + "[project]\ninstructions = false\n")
+            person.enter("/project")
+            person.wait_for("under [project] in config.toml")
+        assert "under [project] in config.toml" in daemon.cli("project", "--cwd", str(project)).stdout
+        refused = daemon.cli("project", "approve", "--cwd", str(project))
+        assert (refused.returncode, "digest" in refused.stderr) == (1, False)
+        assert "under [project] in config.toml" in " ".join(refused.stderr.split())
+
+
 async def test_a_model_without_tools_does_not_get_them(home: Home, provider: Provider, project: Path) -> None:
     home.write_config((home.path / "config.toml").read_text().replace('model = "m"', 'model = "m"\ntools = "none"'))
     with daemon_thread(home) as daemon:

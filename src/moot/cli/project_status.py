@@ -1,6 +1,9 @@
 """The instruction files of the project in a folder, as runs are told them. Used by `moot project` and the chat."""
 
+import shlex
+
 from moot.cli.connect import find_paths
+from moot.cli.program import hint
 from moot.cli.render import sanitize
 from moot.daemon.config.config_file import load_config
 from moot.daemon.paths import Paths
@@ -10,6 +13,20 @@ from moot.tools.files.off_limits import OffLimits
 from moot.tools.files.private_places import private_places
 from moot.tools.files.project_approvals import ProjectApprovals
 from moot.tools.files.project_files import ProjectReader
+
+OFF_IN_CONFIG = "project instructions are off: `instructions = false` under [project] in config.toml"
+
+
+def are_instructions_on() -> bool:
+    """Return whether [project] in config.toml lets agents get instruction files."""
+    return _read_settings(find_paths())[0]
+
+
+def describe_off(agent: str, sender: str) -> str:
+    """Return that instruction files are left out of a conversation, and the command that includes them again."""
+    who, whose = sanitize.name(agent), sanitize.name(sender)
+    command = f"moot project on {shlex.quote(who)} --as {shlex.quote(whose)}"
+    return hint(f"project instructions are off for {who} as {whose}; `{command}` turns them on")
 
 
 def read_project(cwd: str, *, whole: bool = False) -> Project:

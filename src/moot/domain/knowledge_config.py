@@ -5,9 +5,14 @@ from msgspec import Struct
 # Tools that read or look something up. Tools for secrets, memory or stored outputs are excluded.
 READING = (
     "fs_read", "fs_list", "fs_stat", "fs_search", "fs_glob", "web_fetch", "web_search", "browser_extract",
-    "browser_observe", "graph_*", "search_*", "list_skills", "view_skill", "ontology_get_*", "ontology_query_*",
-    "ontology_facts_at", "mcp__*__get_*", "mcp__*__list_*", "mcp__*__read_*", "mcp__*__search_*", "mcp__*__query_*",
-    "mcp__*__fetch_*",
+    "browser_observe", "search_*", "list_skills", "view_skill", "mcp__*__get_*", "mcp__*__list_*", "mcp__*__read_*",
+    "mcp__*__search_*", "mcp__*__query_*", "mcp__*__fetch_*",
+)  # fmt: skip
+
+# Tools that read what Moot stores itself. A copy of their results would survive when the original is forgotten.
+READING_STORES = (
+    "search_knowledge", "search_learnings", "get_knowledge_history", "learning_*", "librarian_*", "graph_*",
+    "ontology_*", "memory_*", "rag_*", "recall", "tool_output_get",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from moot.domain.knowledge import Knowledge, KnowledgeCategory, make_result_key
-from moot.domain.knowledge_config import KnowledgeConfig
+from moot.domain.knowledge_config import READING_STORES, KnowledgeConfig
 from moot.domain.output import is_binary, shorten
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.hook import GateCall, Proceed
@@ -107,6 +107,8 @@ class _KnowledgeWriter:
 
 def _is_worth_keeping(spec: ToolSpec, result: ToolResult, config: KnowledgeConfig) -> bool:
     if result.is_error or not result.content.strip() or Sink.SECRETS in spec.sinks:
+        return False
+    if _matches_any(spec.name, READING_STORES):
         return False
     return _matches_any(spec.name, config.reading_tools) and not is_binary(result.content)
 

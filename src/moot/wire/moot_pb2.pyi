@@ -2791,7 +2791,7 @@ class KnowledgeChanged(_message.Message):
     def __init__(self, count: _Optional[int] = ..., version: _Optional[int] = ..., is_new: _Optional[bool] = ...) -> None: ...
 
 class ConversationInfo(_message.Message):
-    __slots__ = ("agent", "sender", "seq", "title", "message_count", "alive_secs", "date", "created_at", "updated_at", "cwd", "archives", "running", "taint", "mode")
+    __slots__ = ("agent", "sender", "seq", "title", "message_count", "alive_secs", "date", "created_at", "updated_at", "cwd", "archives", "running", "taint", "mode", "instructions_off")
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -2806,6 +2806,7 @@ class ConversationInfo(_message.Message):
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     TAINT_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
+    INSTRUCTIONS_OFF_FIELD_NUMBER: _ClassVar[int]
     agent: str
     sender: str
     seq: int
@@ -2820,7 +2821,8 @@ class ConversationInfo(_message.Message):
     running: bool
     taint: str
     mode: str
-    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., seq: _Optional[int] = ..., title: _Optional[str] = ..., message_count: _Optional[int] = ..., alive_secs: _Optional[int] = ..., date: _Optional[str] = ..., created_at: _Optional[float] = ..., updated_at: _Optional[float] = ..., cwd: _Optional[str] = ..., archives: _Optional[int] = ..., running: _Optional[bool] = ..., taint: _Optional[str] = ..., mode: _Optional[str] = ...) -> None: ...
+    instructions_off: bool
+    def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., seq: _Optional[int] = ..., title: _Optional[str] = ..., message_count: _Optional[int] = ..., alive_secs: _Optional[int] = ..., date: _Optional[str] = ..., created_at: _Optional[float] = ..., updated_at: _Optional[float] = ..., cwd: _Optional[str] = ..., archives: _Optional[int] = ..., running: _Optional[bool] = ..., taint: _Optional[str] = ..., mode: _Optional[str] = ..., instructions_off: _Optional[bool] = ...) -> None: ...
 
 class ConversationList(_message.Message):
     __slots__ = ("conversations", "next_cursor")

@@ -16,6 +16,7 @@ from moot.cli.chat.open_approvals import HeldDecision, OpenApprovals, approval_f
 from moot.cli.chat.other_turns import Introduce, OtherTurns, turns
 from moot.cli.chat.outgoing import Outgoing, format_typed, parse_outgoing
 from moot.cli.chat.partial_answer import PartialAnswer
+from moot.cli.chat.project_command import find_off
 from moot.cli.chat.run_views import RunViews
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.slash import SlashCommands
@@ -169,7 +170,7 @@ class ChatController:
     async def _describe_project(self) -> list[Line]:
         """The line that names the instruction files of the working directory, if there are any."""
         told = render_files(await asyncio.to_thread(read_project, self._cwd)) if self._cwd else ""
-        return [lines.dim(told)] if told else []
+        return [lines.dim(await find_off(self) or told)] if told else []
 
     async def show_digest(self, *, again: bool = False) -> None:
         """Show what happened while the person was away, if they were, and note that they are here."""

@@ -54,7 +54,10 @@ class ConversationCommands:
             return self._list(list_resumable(await self._archives()))
         if not (number.isascii() and number.isdecimal()) or int(number) < 1:
             raise BadRequest(f"{sanitize.line(number)} is not a number", fix="/resume lists them.")
-        opened = await self._open_stretch(int(number))
+        try:
+            opened = await self._open_stretch(int(number))
+        except NotFound as error:
+            raise NotFound(error.message, fix=error.fix.replace("`moot archives AGENT`", "/resume")) from error
         # Not shown as news of another client as well.
         self._chat.render_archive(_as_archive(opened))
         history = await self._chat.history()

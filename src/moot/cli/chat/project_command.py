@@ -8,12 +8,13 @@ from moot.cli.chat import lines
 from moot.cli.connect import find_paths
 from moot.cli.markdown.styles import HANG, Line
 from moot.cli.program import hint
-from moot.cli.project_status import read_project
+from moot.cli.project_status import OFF_IN_CONFIG, are_instructions_on, describe_off, read_project
 from moot.cli.render import sanitize
 from moot.domain.errors import BadRequest
 from moot.domain.mcp import join_digests
 from moot.domain.project import ProjectFile
 from moot.tools.files.project_approvals import ProjectApprovals
+from moot.wire import moot_pb2 as pb
 
 
 class ProjectContext(Protocol):
@@ -21,7 +22,19 @@ class ProjectContext(Protocol):
 
     @property
     def agent(self) -> str: ...
+    @property
+    def sender(self) -> str: ...
+    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
     def folder(self) -> str: ...
+
+
+async def find_off(chat: ProjectContext) -> str:
+    """Return which setting leaves the instruction files out of the conversation; empty if they are used."""
+    if not await asyncio.to_thread(are_instructions_on):
+        return OFF_IN_CONFIG
+    message = pb.WorkingDirectoryMsg(agent=chat.agent, sender=chat.sender)
+    place = (await chat.request(pb.ClientMessage(working_directory=message))).working_directory
+    return "" if place.instructions else describe_off(chat.agent, chat.sender)
 
 
 class ProjectCommand:
@@ -35,6 +48,8 @@ class ProjectCommand:
         if word not in ("", "approve"):
             raise BadRequest(f"unknown: /project {sanitize.line(word)}", fix="Use /project or /project approve.")
         folder = self._chat.folder()
+        if folder and (off := await find_off(self._chat)):
+            return [lines.render_notice(off)]
         files = (await asyncio.to_thread(read_project, folder, whole=True)).files if folder else ()
         waiting = [file for file in files if not file.is_approved]
         if not waiting:

@@ -9,10 +9,11 @@ import click
 from moot.cli import output, prompts
 from moot.cli.command_group import CommandGroup
 from moot.cli.commands.ask import working_folder
-from moot.cli.connect import find_paths, send_request
+from moot.cli.connect import find_paths, run_connected, send_request
 from moot.cli.options import conversation_arguments
-from moot.cli.project_status import read_project
+from moot.cli.project_status import OFF_IN_CONFIG, are_instructions_on, describe_off, read_project
 from moot.cli.render import sanitize, terminal
+from moot.client.connection import Connection
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.mcp import join_digests
 from moot.domain.project import Project, ProjectFile
@@ -34,7 +35,12 @@ def project(context: click.Context, cwd: str) -> None:
     """
     if context.invoked_subcommand is None:
         found = read_project(working_folder(cwd))
-        output.emit(_project_data(found), render=lambda _: _render(found))
+        is_on = are_instructions_on()
+        off = run_connected(_list_off) if is_on else []
+        output.emit(
+            {**_project_data(found), "instructions": is_on, "off": [{"agent": a, "sender": s} for a, s in off]},
+            render=lambda _: _render(found, off) if is_on else _as_sentence(OFF_IN_CONFIG),
+        )
 
 
 @project.command()
@@ -44,6 +50,8 @@ def project(context: click.Context, cwd: str) -> None:
 def approve(cwd: str, digest: str) -> None:
     """Approve the instruction files as they are now. They are shown first; a change needs a new approval."""
     folder = working_folder(cwd)
+    if not are_instructions_on():
+        raise Conflict(OFF_IN_CONFIG, fix="Turn them on there first.")
     waiting = [file for file in read_project(folder, whole=True).files if not file.is_approved]
     shown = join_digests(file.digest for file in waiting)
     if digest and waiting and digest != shown:
@@ -106,13 +114,30 @@ def _approvals() -> ProjectApprovals:
     return ProjectApprovals(find_paths().project_approvals)
 
 
-def _render(found: Project) -> str:
+async def _list_off(connection: Connection) -> list[tuple[str, str]]:
+    """Return the agent and sender of each conversation for which instruction files are turned off."""
+    asked = pb.ClientMessage(list_conversations=pb.ListConversationsMsg())
+    found: list[tuple[str, str]] = []
+    while True:
+        page = (await connection.request(asked)).conversation_list
+        found += [(each.agent, each.sender) for each in page.conversations if each.instructions_off]
+        if not page.next_cursor:
+            return list(dict.fromkeys(found))
+        asked.list_conversations.cursor = page.next_cursor
+
+
+def _render(found: Project, off: list[tuple[str, str]]) -> str:
+    notes = [_as_sentence(describe_off(*conversation)) for conversation in off]
     rows = [[file.path, f"{file.size} bytes{', cut' if file.is_cut else ''}", _state(file)] for file in found.files]
     if not rows:
-        return "No AGENTS.md or CLAUDE.md is used here."
+        return "\n".join(["No AGENTS.md or CLAUDE.md is used here.", *notes])
     waiting = any(not file.is_approved for file in found.files)
     hint = ["", "Read and approve them with `moot project approve`."] if waiting else []
-    return "\n".join([terminal.render_table(["FILE", "SIZE", "STATE"], rows), *hint])
+    return "\n".join([terminal.render_table(["FILE", "SIZE", "STATE"], rows), *hint, *(["", *notes] if notes else [])])
+
+
+def _as_sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _render_text(file: ProjectFile) -> str:

@@ -139,6 +139,7 @@ def _info(conversation: Conversation, *, is_running: bool) -> pb.ConversationInf
         running=is_running,
         taint=",".join(sorted(conversation.taint)),
         mode=conversation.mode,
+        instructions_off=not conversation.uses_project_files,
     )
 
 

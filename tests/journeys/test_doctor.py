@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from moot.cli.doctor import checks
+from moot.daemon.paths import Paths
 from moot.domain.errors import Unavailable
 from tests.daemon_process import PATIENCE, Home, run_cli, running
 from tests.daemon_thread import daemon_thread
@@ -114,7 +116,7 @@ def test_everything_broken_at_once_is_still_told(home: Home) -> None:
     assert f"{home.path / 'agents' / 'bob' / 'AGENT.md'}:1:" in said
     # What could not be looked at is said too.
     unseen = {finding["check"] for finding in findings if finding["message"].startswith("Not checked: the config")}
-    assert unseen == {"models", "mcp", "sandbox", "toolchain", "documents"}
+    assert unseen == {"models", "mcp", "sandbox", "toolchain", "documents", "listen"}
 
 
 def test_a_damaged_store_is_found(home: Home) -> None:
@@ -351,3 +353,18 @@ def test_secrets_without_their_master_key_are_an_error_until_they_are_removed(ho
             assert "moot secrets rm" in told["fix"]
         daemon.cli("secrets", "rm", "token", "--yes")
         assert bad(examine(home)[1]) == []
+
+
+@pytest.mark.parametrize("setting", ["tcp", "http"])
+def test_a_configured_port_that_is_taken_is_an_error_while_no_daemon_runs(bare: Home, setting: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        bare.write_config(f'[listen]\n{setting} = "{address}"\n')
+        (taken,) = checks.listen(Paths.under(bare.path))
+        told = [each for each in examine(bare)[1] if each["check"] == "listen"]
+
+    assert told == [msgspec.to_builtins(taken)]
+    assert taken.level == "error"
+    assert taken.message.startswith(f"listen.{setting}: cannot listen on {address}: ")
+    assert f"set listen.{setting} to another address" in taken.fix
+    assert list(checks.listen(Paths.under(bare.path))) == []

@@ -17,7 +17,7 @@ from moot.cli.render import numbers
 from moot.client import daemon_process
 from moot.daemon.paths import Paths
 from moot.domain.config import Config, default_config
-from moot.domain.errors import Unavailable
+from moot.domain.errors import ConfigError, Unavailable
 from moot.domain.ports.model import ToolSupport
 from moot.domain.reference import SECRET
 
@@ -285,6 +285,25 @@ def leftovers(home: Paths) -> Iterator[Finding]:
             f"{path} is a leftover of a stopped daemon.",
             f"The next start replaces it; to remove it: rm {path}",
         )
+
+
+def listen(home: Paths) -> Iterator[Finding]:
+    """Check that the configured addresses can be listened on. Only when no daemon of this home runs."""
+    from moot.daemon.address import HTTP_PORT, TCP_PORT, bind, parse_listen  # noqa: PLC0415
+
+    config = load_valid_config(home)
+    if config is None:
+        yield skip_finding("listen")
+        return
+    for setting, text, port in (("tcp", config.listen.tcp, TCP_PORT), ("http", config.listen.http, HTTP_PORT)):
+        # The daemon also starts if a default port is taken.
+        if text in ("", "off"):
+            continue
+        name = f"listen.{setting}"
+        try:
+            bind(parse_listen(text, default_port=port, setting=name), setting=name).close()
+        except ConfigError as problem:
+            yield error("listen", f"{problem.message}.", problem.fix)
 
 
 def store(home: Paths) -> Iterator[Finding]:

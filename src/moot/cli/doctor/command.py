@@ -103,6 +103,7 @@ def _check_daemon_and_store(home: Paths, traces: list[pb.TraceHealth]) -> Iterat
     yield from run_check("mcp", lambda: mcp_checks.check_configuration(home))
     # A daemon that does not answer may still be writing to the store, so it is not opened.
     if not daemon_process.is_locked(home.lock):
+        yield from run_check("listen", lambda: checks.listen(home))
         yield from run_check("store", lambda: checks.store(home))
         yield from run_check("secrets", lambda: secret_checks.check_key(home, secret_checks.count_stored(home)))
         yield from run_check("traces", lambda: _check_traces(trace_checks.read_health(home), traces))

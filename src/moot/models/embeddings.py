@@ -1,5 +1,6 @@
 """Adapter for OpenAI-compatible /embeddings endpoints, with the masks and retries of requests to models."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from math import isfinite
@@ -119,6 +120,8 @@ class MaskedEmbeddings:
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         if not self._masks.edition:
             return await self._inner.embed(texts)
-        return await self._inner.embed(
-            [self._masks.mask_personal(self._masks.mask_secrets(each), {}) for each in texts]
-        )
+        # Masking hundreds of passages takes time, so it runs on another thread.
+        return await self._inner.embed(await asyncio.to_thread(self._mask, texts))
+
+    def _mask(self, texts: Sequence[str]) -> list[str]:
+        return [self._masks.mask_personal(self._masks.mask_secrets(each), {}) for each in texts]

@@ -7,6 +7,10 @@ from msgspec import Struct
 from moot.domain.errors import BadRequest
 
 MOST_RESULTS = 20
+# Between an archive and its member in the name of a document. The path of a file never contains it.
+_MEMBER_MARK = "//"
+# The format of a document that is a ZIP or tar archive; its members are documents of their own.
+ARCHIVE_FORMAT = "archive"
 QUERY_LENGTH = 2_000
 
 
@@ -46,9 +50,9 @@ class SourceReport(Struct, frozen=True, kw_only=True):
 
 
 class Document(Struct, frozen=True, kw_only=True):
-    """A file, a page or an archive. One with a `problem` was refused and has no passages."""
+    """A file, a member of an archive, a page, or archived messages. One with a `problem` has no passages."""
 
-    # The path from the working directory, the address, or the name of the archive.
+    # The path, also with that of the member of an archive, the address, or the name of the archived messages.
     name: str
     title: str = ""
     format: str = ""
@@ -63,6 +67,16 @@ class Document(Struct, frozen=True, kw_only=True):
     note: str = ""
     taint: frozenset[str] = frozenset()
     indexed_at: float = 0.0
+
+
+def join_member(archive: str, member: str) -> str:
+    """Return the name of a document in an archive, from which a person can find it."""
+    return f"{archive}{_MEMBER_MARK}{member}"
+
+
+def find_outer_file(name: str) -> str:
+    """Return the file that a document is in: its archive, or the document itself."""
+    return name.split(_MEMBER_MARK, 1)[0]
 
 
 class NewPassage(Struct, frozen=True, kw_only=True):

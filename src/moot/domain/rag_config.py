@@ -20,6 +20,8 @@ class RagConfig(Struct, frozen=True, kw_only=True):
     # The limits of a folder, of a file, of the text in it, and of all that one agent indexes for one sender.
     max_files: int = 10_000
     max_file_bytes: int = 20_971_520
+    # What one archive unpacks to.
+    max_unpacked_bytes: int = 104_857_600
     max_characters: int = 4_000_000
     max_passages: int = 200_000
     # How long one file may take to be read.

@@ -173,11 +173,11 @@ class Documents:
         return await self._d.index.add_source(owner, kind, place, folder=folder, taint=taint, now=now)
 
     async def _drop_refused(self, owner: ConversationKey, source: Source, report: IndexReport, *, is_new: bool) -> None:
-        """A source that is one document and was refused is an error, and is not kept."""
-        if report.refused:
+        """A source that is one file or page and was refused is an error, and is not kept."""
+        reason = report.refused.get(source.place)
+        if reason is not None:
             if is_new:
                 await self._d.index.forget_source(owner, source.number)
-            (reason,) = report.refused.values()
             raise BadRequest(f"{source.place} was not indexed: {reason}").with_taint(source.taint)
 
     async def resume(self) -> None:

@@ -3,7 +3,7 @@
 Each batch of documents is one transaction. A source that is not complete is taken up again after a crash.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 from hashlib import sha256
 
@@ -11,10 +11,21 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import Conflict, MootError, TooLarge, Unavailable
+from moot.domain.errors import BadRequest, Conflict, MootError, TooLarge, Unavailable
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.rag import DocumentIndex
-from moot.domain.rag import Document, DocumentChange, IndexedPassage, NewPassage, Source, SourceKind, join_text
+from moot.domain.rag import (
+    ARCHIVE_FORMAT,
+    Document,
+    DocumentChange,
+    IndexedPassage,
+    NewPassage,
+    Source,
+    SourceKind,
+    find_outer_file,
+    join_member,
+    join_text,
+)
 from moot.domain.rag_config import RagConfig
 from moot.failpoint import reach
 from moot.retrieval.archives import ArchiveReader
@@ -22,6 +33,8 @@ from moot.retrieval.embedders import Embedder
 from moot.retrieval.files import FileState, SourceFiles
 from moot.retrieval.pages import Page
 from moot.retrieval.parsing import Parsed, Parser
+from moot.retrieval.reading.formats import find_archive
+from moot.retrieval.reading.messages import Member
 from moot.retrieval.reading.process import DocumentReader, ReaderPlaces
 from moot.retrieval.reading.terms import list_terms
 from moot.tools.threads import run_in_thread
@@ -114,19 +127,28 @@ class _Sync:
         self._batch: list[DocumentChange] = []
         self._touched: list[Document] = []
         self._room = 0
+        # The members of each archive, and how many more may be documents.
+        self._members: dict[str, set[str]] = {}
+        self._left = 0
         self.report = IndexReport()
 
     async def prepare(self) -> None:
         stored = await self._d.index.list_documents(self._owner, self._source.number)
         self._known = {document.name: document for document in stored}
+        for name in self._known:
+            archive = find_outer_file(name)
+            if archive != name:
+                self._members.setdefault(archive, set()).add(name)
         total = sum(each.passages for each in await self._d.index.list_sources(self._owner))
         self._room = self._config.max_passages - total
 
     async def sync_files(self) -> None:
         states = await self._d.files.scan(self._source, self._config.max_files)
-        await self._remove_others(states)
+        kept = [name for name in self._known if find_outer_file(name) in states]
+        await self._remove_others([*states, *kept])
         changed = [name for name, state in states.items() if not self._has_state(name, state)]
-        self.report.unchanged = len(states) - len(changed)
+        self.report.unchanged = sum(self._count_documents(name) for name in states.keys() - changed)
+        self._left = self._config.max_files - len(changed) - self.report.unchanged
         for done, name in enumerate(changed):
             self._progress(done, len(changed))
             await self._sync_file(name)
@@ -182,18 +204,82 @@ class _Sync:
         try:
             data, state = await self._d.files.read(self._source, name, self._config.max_file_bytes)
         except MootError as error:
+            await self._drop_members(name)
             self._refuse(Document(name=name), error.message)
             return
         digest = await run_in_thread(_digest, data)
         document = Document(name=name, size=state.size, modified=state.modified, digest=digest)
         if self._is_known(name) and self._known[name].digest == document.digest:
-            self.report.unchanged += 1
+            self.report.unchanged += self._count_documents(name)
             self._touched.append(document)
+            return
+        try:
+            kind = find_archive(name, data)
+            if kind:
+                await self._sync_archive(document, kind, data)
+                return
+        except BadRequest as error:
+            await self._drop_members(name)
+            self._refuse(document, error.message)
             return
         await self._put(document, lambda: self._parser.parse_file(name, data))
 
-    async def _put(self, document: Document, parse: Callable[[], Awaitable[Parsed]]) -> None:
-        """Add a document to the batch, or why it was refused."""
+    async def _sync_archive(self, document: Document, kind: str, data: bytes) -> None:
+        """Index what is new or has changed in an archive. Raises BadRequest if it is refused as a whole.
+
+        It is stored behind its members: if it is there, all of them are.
+        """
+        found: set[str] = set()
+        is_whole, first, links = True, 0, 0
+        most = max(0, self._left)
+        while True:
+            unpacked = await self._parser.unpack(kind, data, first=first, most_members=most)
+            for member in unpacked.members:
+                name = join_member(document.name, member.name)
+                found.add(name)
+                self._members.setdefault(document.name, set()).add(name)
+                is_whole &= await self._sync_member(name, member)
+                await self._flush_full()
+            first, links = unpacked.next, unpacked.links
+            if not first:
+                break
+        self._left -= len(found)
+        await self._drop_members(document.name, kept=found)
+        note = f"links in it were left out: {links}" if links else ""
+        if note:
+            self.report.notes[document.name] = note
+        # Something has to be installed for a member: it is unpacked again to look for it.
+        known = document if is_whole else Document(name=document.name)
+        self._add(known, Parsed(format=ARCHIVE_FORMAT, title="", passages=(), note=note))
+
+    async def _sync_member(self, name: str, member: Member) -> bool:
+        """Return whether nothing has to be installed to read it."""
+        digest = await run_in_thread(_digest, member.data)
+        document = Document(name=name, size=len(member.data), digest=digest)
+        if member.problem:
+            self._refuse(document, member.problem)
+            return True
+        if self._is_known(name) and self._known[name].digest == digest and not self._known[name].problem:
+            self.report.unchanged += 1
+            return True
+        return await self._put(document, lambda: self._parser.parse_file(name, member.data))
+
+    async def _drop_members(self, archive: str, kept: Collection[str] = ()) -> None:
+        """Remove what is indexed of an archive beyond what is kept, also what was before a part of it was refused."""
+        gone = self._members.get(archive, set()).difference(kept)
+        if gone:
+            await self.flush()
+            await self._d.index.remove_documents(self._owner, self._source.number, sorted(gone))
+            self.report.removed += len(self._known.keys() & gone)
+
+    def _count_documents(self, name: str) -> int:
+        """Return how many documents a file is: those in it if it is an archive."""
+        known = self._known.get(name)
+        is_archive = known is not None and known.format == ARCHIVE_FORMAT
+        return len(self._members.get(name, ())) if is_archive else 1
+
+    async def _put(self, document: Document, parse: Callable[[], Awaitable[Parsed]]) -> bool:
+        """Add a document to the batch, or why it was refused. Return whether nothing has to be installed for it."""
         try:
             parsed = await parse()
             if len(parsed.passages) > self._room:
@@ -201,10 +287,10 @@ class _Sync:
         except Unavailable as error:
             # Something has to be installed; not stored, so that it is tried again.
             self.report.refused[document.name] = f"{error.message}: {error.fix}"
-            return
+            return False
         except MootError as error:
             self._refuse(document, error.message)
-            return
+            return True
         known = self._known.get(document.name)
         self.report.added += known is None
         is_same = known is not None and not known.problem and known.digest == document.digest
@@ -216,6 +302,7 @@ class _Sync:
         if parsed.note:
             self.report.notes[document.name] = parsed.note
         self._add(document, parsed)
+        return True
 
     def _refuse(self, document: Document, reason: str) -> None:
         self.report.refused[document.name] = reason

@@ -13,7 +13,7 @@ from moot.domain.rag_config import RagConfig
 from moot.domain.text import clean
 from moot.retrieval.embedders import Embedder
 from moot.retrieval.reading.formats import EXTRACTED, find_format
-from moot.retrieval.reading.messages import SplitTask
+from moot.retrieval.reading.messages import SplitTask, Unpacked, UnpackTask
 from moot.retrieval.reading.pieces import Section
 from moot.retrieval.reading.process import DocumentReader
 from moot.tools.threads import run_in_thread
@@ -54,6 +54,19 @@ class Parser:
         else:
             title, sections = "", (Section(text=await run_in_thread(_decode, data), has_lines=True),)
         return await self.parse_text(name, kind, title, sections)
+
+    async def unpack(self, kind: str, data: bytes, *, first: int, most_members: int) -> Unpacked:
+        """Return members of an archive from a number on; raises BadRequest if it is refused."""
+        return await self._reader.unpack(
+            UnpackTask(
+                kind=kind,
+                data=data,
+                first=first,
+                most_members=most_members,
+                most_bytes=self._config.max_unpacked_bytes,
+                most_member_bytes=self._config.max_file_bytes,
+            )
+        )
 
     async def parse_text(self, name: str, kind: str, title: str, sections: tuple[Section, ...]) -> Parsed:
         if sum(len(section.text) for section in sections) > self._config.max_characters:

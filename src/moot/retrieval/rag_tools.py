@@ -39,7 +39,7 @@ class RagIndex:
         repeatable=True,
         description="Index documents so that rag_search and rag_answer find them: a file or folder of the working "
         f"directory, a web page, or {ARCHIVE} for your archived messages with this person. Folders stay in step with "
-        "their files. Reads text, Markdown, HTML, PDF, DOCX, CSV and source code.",
+        "their files. Reads text, Markdown, HTML, PDF, DOCX, CSV and source code, also in ZIP and tar archives.",
         parameters={
             "type": "object",
             "properties": {

@@ -11,6 +11,7 @@ import msgspec
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.rag import (
+    ARCHIVE_FORMAT,
     Document,
     DocumentChange,
     IndexedPassage,
@@ -31,6 +32,8 @@ _PASSAGE = (
     " d.taint || ',' || s.taint FROM document_passages AS p JOIN documents AS d ON d.number = p.document"
     " JOIN document_sources AS s ON s.number = d.source"
 )
+# An archive is not counted beside its members.
+_COUNTED = f"problem = '' AND format <> '{ARCHIVE_FORMAT}'"
 # The vectors that one embedder has made.
 _OF_EMBEDDER = (
     "passage_vectors AS v JOIN document_passages AS p ON p.number = v.number"
@@ -81,7 +84,7 @@ def complete_source(db: apsw.Connection, owner: ConversationKey, source: int, no
 
 def list_sources(db: apsw.Connection, owner: ConversationKey) -> list[SourceReport]:
     found = db.execute(
-        f"SELECT {_SOURCE}, (SELECT count(*) FROM documents WHERE source = s.number AND problem = ''),"
+        f"SELECT {_SOURCE}, (SELECT count(*) FROM documents WHERE source = s.number AND {_COUNTED}),"
         " (SELECT count(*) FROM documents JOIN document_passages AS p ON p.document = documents.number"
         " WHERE source = s.number), (SELECT count(*) FROM documents WHERE source = s.number AND problem <> '')"
         " FROM document_sources AS s WHERE owner = ? ORDER BY number",
@@ -204,7 +207,7 @@ def count_of_pair(db: apsw.Connection, owner: ConversationKey) -> int:
     """Return how many documents are indexed for an owner."""
     found = (
         "SELECT count(*) FROM documents JOIN document_sources AS s ON s.number = source"
-        " WHERE s.owner = ? AND problem = ''"
+        f" WHERE s.owner = ? AND {_COUNTED}"
     )
     return int(db.execute(found, (_find_owner(db, owner),)).get)
 

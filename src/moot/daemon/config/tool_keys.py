@@ -179,6 +179,7 @@ RAG_KEYS = (
     ),
     Key("max_files", int, "Files of one folder that is indexed.", "10000", check_between(1, 1_000_000)),
     Key("max_file_bytes", int, "The largest file that is indexed.", "20971520", check_at_least(1024)),
+    Key("max_unpacked_bytes", int, "What one ZIP or tar archive may unpack to.", "104857600", check_at_least(1024)),
     Key("max_characters", int, "The most text of one document.", "4000000", check_at_least(1000)),
     Key("max_passages", int, "Passages that one agent indexes for one sender.", "200000", check_at_least(1)),
     Key("read_seconds", float, "How long one file may take to be read.", "30", check_above_zero),

@@ -19,11 +19,13 @@ from moot.retrieval.reading.messages import (
     Split,
     SplitTask,
     Task,
+    UnpackTask,
     decode_task,
     encode,
 )
 from moot.retrieval.reading.pieces import Piece, cut_text
 from moot.retrieval.reading.terms import list_terms
+from moot.retrieval.reading.unpack import unpack
 
 _MEMORY = 2 * 1024**3
 
@@ -41,6 +43,8 @@ def main() -> None:
 
 def do_task(task: Task) -> Answer:
     try:
+        if isinstance(task, UnpackTask):
+            return unpack(task)
         return _extract(task) if isinstance(task, ExtractTask) else _split(task)
     except MootError as error:
         return Failed(reason=error.message, fix=error.fix, is_missing=isinstance(error, Unavailable))

@@ -21,6 +21,16 @@ def find_ending(name: str) -> str:
     return last.rsplit(".", 1)[1].lower() if "." in last[1:] else ""
 
 
+def find_archive(name: str, data: bytes) -> str:
+    """Return `zip` or `tar` for an archive, also a compressed tar; empty for other files."""
+    lower = name.lower()
+    if lower.endswith(".zip"):
+        if not data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+            raise BadRequest("it is not a ZIP file, although its name says so", fix="Check the file.")
+        return "zip"
+    return "tar" if lower.endswith((".tar", ".tar.gz", ".tgz")) else ""
+
+
 def find_format(name: str, data: bytes) -> str:
     """Return the format; raises for files that are not text, PDF or DOCX."""
     ending = find_ending(name)

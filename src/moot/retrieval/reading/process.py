@@ -19,6 +19,8 @@ from moot.retrieval.reading.messages import (
     Split,
     SplitTask,
     Task,
+    Unpacked,
+    UnpackTask,
     decode_answer,
     encode,
 )
@@ -86,6 +88,12 @@ class DocumentReader:
         answer = await self._do(task)
         assert isinstance(answer, Split)
         return answer.passages, answer.note
+
+    async def unpack(self, task: UnpackTask) -> Unpacked:
+        """Return members of an archive; raises BadRequest if it is refused."""
+        answer = await self._do(task)
+        assert isinstance(answer, Unpacked)
+        return answer
 
     async def _do(self, task: Task) -> Answer:
         if not self._has_place:

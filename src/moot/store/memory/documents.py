@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.rag import (
+    ARCHIVE_FORMAT,
     Document,
     DocumentChange,
     IndexedPassage,
@@ -106,9 +107,8 @@ def _list_sources(db: Database, owner: ConversationKey) -> list[SourceReport]:
         documents = [each.document for each in db.documents.find("source", number)]
         refused = sum(1 for each in documents if each.problem)
         passages = db.document_passages.count("source", number)
-        found.append(
-            SourceReport(source=row.source, documents=len(documents) - refused, passages=passages, refused=refused)
-        )
+        counted = sum(1 for each in documents if not each.problem and each.format != ARCHIVE_FORMAT)
+        found.append(SourceReport(source=row.source, documents=counted, passages=passages, refused=refused))
     return found
 
 

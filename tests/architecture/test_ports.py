@@ -23,7 +23,18 @@ PARTS = {
     "Reveal": "Tool",
     # What a tool may offer besides.
     **dict.fromkeys(
-        ("Previews", "Checks", "Binds", "Reaches", "Renders", "ExplainsRefusals", "Scripted", "Shapes", "Recovers"),
+        (
+            "Previews",
+            "Checks",
+            "Binds",
+            "KnowsSinks",
+            "Reaches",
+            "Renders",
+            "ExplainsRefusals",
+            "Scripted",
+            "Shapes",
+            "Recovers",
+        ),
         "Tool",
     ),
 }

@@ -152,3 +152,21 @@ async def test_a_kill_while_an_inquiry_is_stored_or_asked_neither_loses_nor_repe
             await eventually(lambda: home.query("SELECT topic FROM inquiries") == [("time zone",)])
     shown = [each for each in map(json.dumps, provider.requests()) if ASKED in each]
     assert len(shown) <= 1
+
+
+async def test_an_analysis_that_cannot_be_read_is_made_again_and_the_most_important_gaps_are_kept(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    gaps = [
+        {"topic": "pen", "question": "Which pen do you use?", "priority": "low"},
+        {"topic": "desk", "question": "Which desk is yours?", "priority": "medium"},
+        {"topic": "language", "question": "Which language do you prefer?", "priority": "high"},
+    ]
+    unreadable = {"match": "Open questions:", "text": "I found nothing of note."}
+    async with daemon.client() as talk:
+        provider.program(say("Hello.", "one"), say("Yes.", "two"), unreadable, find(gaps=gaps))
+        await talk.say("ada", "one", sender)
+        await talk.say("ada", "two", sender)
+        await eventually(lambda: len(pending(daemon, sender)) == 2)
+    # Two may be open: those that matter most, however they were listed.
+    assert [each["topic"] for each in pending(daemon, sender)] == ["language", "desk"]

@@ -42,6 +42,16 @@ async def do(
     return told
 
 
+async def read_reason(talk: Talking, provider: Provider, sender: str, asked: dict[str, Any]) -> str:
+    """Have an agent make a call that waits for an approval; return the reason, and deny it."""
+    provider.program({"calls": [asked]}, {"text": "Done."})
+    speech = talk.start("librarian", "do it", sender)
+    ask = await speech.until("approval_opened")
+    await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision="deny"))
+    await speech.end()
+    return str(ask.reason)
+
+
 async def test_a_folder_is_indexed_searched_kept_in_step_and_forgotten(
     daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
@@ -181,7 +191,9 @@ async def test_an_answer_is_checked_against_the_passages_it_cites(
         assert (each["found"], each["answer"], each["message"]) == (False, "", "Not in the documents.")
 
 
-async def test_a_page_is_fetched_within_the_rules_and_taints_what_is_found(home: Home, provider: Provider) -> None:
+async def test_a_page_is_fetched_within_the_rules_and_taints_what_is_found(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
     async def answer(request: web.BaseRequest) -> web.Response:
         if request.path == "/image":
             return web.Response(body=b"\0\1", content_type="image/png")
@@ -200,6 +212,12 @@ async def test_a_page_is_fetched_within_the_rules_and_taints_what_is_found(home:
                     call("rag_index", source=f"{site.url}/page"),
                     call("rag_search", query="When is the moor closed?"),
                 )
+                # Indexing a file sends nothing anywhere, so a run that has read a page is not asked about it.
+                (tmp_path / "own.md").write_text("The gate is green.\n")
+                (own,) = await do(talk, provider, "user", call("rag_index", source="own.md"), cwd=tmp_path)
+                assert own["documents"] == 1
+                again = await read_reason(talk, provider, "user", call("rag_index", source=f" {site.url}/page"))
+                assert again == "this run has read untrusted text (web), and this reaches the network"
                 # A run that has read a page is asked before it fetches another one, so these are others.
                 (private,) = await do(talk, provider, "second", call("rag_index", source="http://127.0.0.1:1/"))
                 (image,) = await do(talk, provider, "third", call("rag_index", source=f"{site.url}/image"))
@@ -208,7 +226,7 @@ async def test_a_page_is_fetched_within_the_rules_and_taints_what_is_found(home:
                 assert "image/png" in image
                 assert found["results"][0]["citation"].startswith(f"{site.url}/page")
                 assert "closed in winter" in found["results"][0]["text"]
-        assert home.query("SELECT DISTINCT taint FROM documents") == [("web",)]
+        assert home.query("SELECT DISTINCT taint FROM documents WHERE name LIKE 'http%'") == [("web",)]
         assert ("web",) in home.query("SELECT DISTINCT taint FROM messages WHERE role = 'tool'")
 
 

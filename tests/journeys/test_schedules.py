@@ -163,6 +163,8 @@ async def test_a_background_task_is_followed_and_its_result_comes_back_once(daem
     assert (state["status_text"], state["result"], state["id"]) == ("done", "Seven beans.", task)
     # It is a run like those of `moot run --bg`.
     assert [run["run_id"] for run in daemon.cli_json("bg")["data"] if run["run_id"] == task] == [task]
+    assert [run["run_id"] for run in daemon.cli_json("bg", "--as", sender)["data"]] == [task]
+    assert daemon.cli_json("bg", "list", "--as", f"{sender}2")["data"] == []
     assert daemon.cli("bg", "result", task).stdout == "Seven beans.\n"
     assert "there is no background task" in await use(daemon, sender, "bg_status", by="bob", task_id=task)
     assert "there is no background task" in await use(daemon, f"{sender}2", "bg_result", task_id=task)

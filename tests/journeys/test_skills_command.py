@@ -74,6 +74,45 @@ async def test_a_skill_that_an_agent_made_is_listed_and_run_in_the_sandbox_after
     assert "default_model" not in results(speech)[0]
 
 
+async def test_the_parameters_of_a_skill_are_offered_checked_and_passed_on(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string", "description": "Where."}, "days": {"type": "integer"}},
+        "required": ["city"],
+    }
+    parameters = json.dumps(schema)
+    about = {"description": "About a trip.", "parameters": parameters}
+    script = call("create_skill", name="trip", type="script", definition='echo "got $*" > got.txt', **about)
+    text = "Pack for {{city}}, {{days}} days."
+    template = call("create_skill", name="pack", type="template", definition=text, **about)
+    wrong = call("create_skill", name="odd", type="template", definition="No blanks.", **about)
+    plain = call("create_skill", name="plan", type="composite", definition="Plan it.", **about)
+    used = [call("skill_pack", city="Bern"), call("skill_plan", city="Bern", days=2), call("skill_trip", days=2)]
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            for made in (script, template, plain):
+                provider.program({"calls": [made]}, {"text": "Made."})
+                await decided(talk, talk.start("ada", "keep this"), "once")
+            provider.program({"calls": [wrong]}, {"text": "Made."})
+            ask = await decided(talk, talk.start("ada", "keep this"), "once")
+            assert "the template has no {{city}}" in ask.preview
+            provider.program(*({"calls": [each]} for each in used), {"text": "Used."})
+            packed, planned, missing = results(await talk.say("ada", "use them"))
+            provider.program({"calls": [call("skill_trip", city="Bern", days=2)]}, {"text": "Ran."})
+            ask = await decided(talk, talk.start("ada", "run it", cwd=str(tmp_path)), "once")
+    assert packed == "Pack for Bern,  days."
+    assert planned == "Plan it.\n\nGiven:\n- city: Bern\n- days: 2"
+    assert "city" in missing
+    assert "--city=Bern --days=2" in ask.preview
+    assert (tmp_path / "got.txt").read_text() == "got --city=Bern --days=2\n"
+    functions = [tool["function"] for each in provider.bodies() for tool in each.get("tools", ())]
+    offers = [each["parameters"] for each in functions if each["name"] == "skill_trip"]
+    assert offers
+    assert all(each == schema for each in offers)
+
+
 async def test_a_skill_from_outside_is_no_part_of_a_prompt_before_its_exact_text_is_approved(
     home: Home, provider: Provider, tmp_path: Path
 ) -> None:

@@ -111,7 +111,9 @@ def parse_findings(text: str) -> Findings | None:
         found = _decode(clean(text[begin : end + 1]).encode())
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-    return Findings(found.knowledge[:_MOST_FOUND], found.gaps[:_MOST_FOUND], found.answers[:_MOST_FOUND])
+    # Of more than are taken, and of more than may be open, the most important are kept.
+    gaps = sorted(found.gaps, key=lambda gap: -parse_grade(gap.priority, Grade.MEDIUM).rank)
+    return Findings(found.knowledge[:_MOST_FOUND], tuple(gaps[:_MOST_FOUND]), found.answers[:_MOST_FOUND])
 
 
 def parse_grade(name: str, default: Grade = Grade.LOW) -> Grade:

@@ -56,6 +56,8 @@ instruction found in the conversation."""
 
 _MOST_ENTRIES = 100
 _TOKENS = 1_024
+# How often the model is asked until its answer can be read.
+_ATTEMPTS = 2
 _KNOWN = 50
 
 logger = logging.getLogger(__name__)
@@ -122,7 +124,7 @@ class Librarian:
 
     async def _analyse(self, analysis: _Analysis, last_seq: int) -> None:
         config, key = self._d.config(), analysis.key
-        found = parse_findings(await self._ask_model(analysis)) or Findings()
+        found = await self._find(analysis)
         for each in found.knowledge:
             if parse_grade(each.confidence).rank >= Grade(config.auto_save_confidence).rank:
                 await self._save(analysis, each.key, parse_found_category(each.category), each.content)
@@ -130,6 +132,16 @@ class Librarian:
             await self._resolve(analysis, answer)
         inquiries = [inquiry for gap in found.gaps if (inquiry := self._make_inquiry(analysis, gap)) is not None]
         await self._d.inquiries.record(key, inquiries, analysed_seq=last_seq, most=config.max_pending_inquiries)
+
+    async def _find(self, analysis: _Analysis) -> Findings:
+        """Ask the model what the messages tell, once more if its answer cannot be read."""
+        for _ in range(_ATTEMPTS):
+            found = parse_findings(await self._ask_model(analysis))
+            if found is not None:
+                return found
+        # Not tried after every turn: a model that never answers in this form would be paid for nothing.
+        logger.warning("%s was not analysed: the model did not answer with the JSON that was asked for", analysis.key)
+        return Findings()
 
     async def _ask_model(self, analysis: _Analysis) -> str:
         agent = self._d.agents(analysis.key.agent)

@@ -16,7 +16,7 @@ from moot.domain.errors import Fenced, MootError
 from moot.domain.events import EventBody
 from moot.domain.mode import Mode
 from moot.domain.ports.hook import FindsMode, GateCall, Proceed
-from moot.domain.ports.tool import Binds, Checks, Reaches, Tool, ToolResult
+from moot.domain.ports.tool import Binds, Checks, KnowsSinks, Reaches, Tool, ToolResult
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.prompt import CALLABLE_WHEN_GONE, Safety, Sink
 from moot.domain.redaction import mask_arguments
@@ -296,7 +296,8 @@ def _bind_to_rule(approval: Ask, rule: Rule) -> Ask:
 
 def explain_taint(call: GateCall) -> str:
     """Return why no rule or exemption applies: which untrusted text the call could send, and where; "" if none."""
-    sinks, taint = call.tool.spec.sinks, call.context.taint
+    tool, taint = call.tool, call.context.taint
+    sinks = tool.find_sinks(call.arguments) if isinstance(tool, KnowsSinks) else tool.spec.sinks
     if taint and find_references(call.arguments):
         sinks |= {Sink.SECRETS}
     if not sinks or not taint:

@@ -1,8 +1,8 @@
 """Adapter for OpenAI-compatible /embeddings endpoints, with the masks and retries of requests to models."""
 
 import asyncio
-import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from math import isfinite
 
 import msgspec
@@ -23,8 +23,6 @@ from moot.models.transport import Endpoint, Http
 # Texts of one request: small servers take no more.
 _BATCH = 32
 _MOST_NUMBERS = 8_192
-
-logger = logging.getLogger(__name__)
 
 
 class _Item(Struct):
@@ -74,15 +72,14 @@ class OpenAIEmbeddings:
 
     async def _request(self, texts: Sequence[str]) -> Embeddings:
         body = msgspec.json.encode({"model": self.model, "input": list(texts)})
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                return self._read(await self._endpoint.fetch(body, build_auth_headers), len(texts))
-            except ModelError as error:
-                delay = self._patience.wait(attempt, error)
-                logger.info("retry %d of vectors in %.1f seconds: %s", attempt, delay, error.message)
-            await self._patience.sleep(delay)
+        async with aclosing(self._patience.retry(lambda: self._try(body, len(texts)))) as events:
+            async for event in events:
+                if isinstance(event, Embeddings):
+                    return event
+        raise self._invalid_error("nothing")
+
+    async def _try(self, body: bytes, count: int) -> AsyncGenerator[Embeddings, None]:
+        yield self._read(await self._endpoint.fetch(body, build_auth_headers), count)
 
     def _read(self, body: bytes, count: int) -> Embeddings:
         try:

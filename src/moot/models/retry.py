@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from moot.domain.errors import ModelError
 from moot.domain.ports.model import CallReady, Model, ModelEvent, Retrying, TextDelta, ThinkingDelta
@@ -17,6 +17,7 @@ FIRST_WAIT = 0.5
 LONGEST_WAIT = 20.0
 LONGEST_WISH = 60.0
 
+_E = TypeVar("_E")
 _VISIBLE = (TextDelta, ThinkingDelta, CallReady)
 
 logger = logging.getLogger(__name__)
@@ -54,6 +55,32 @@ class RetryPolicy:
         # Not before the time the server named, and with jitter, so that clients do not all retry at once.
         return error.after + self._rng.uniform(0.0, 0.25)
 
+    async def retry(
+        self, request: Callable[[], AsyncGenerator[_E, None]], on_error: Callable[[ModelError], object] = lambda _: None
+    ) -> AsyncGenerator[_E | Retrying, None]:
+        """Yield the events of a request, and of its repetitions while it fails before any output was visible."""
+        attempt = 0
+        while True:
+            attempt += 1
+            visible = False
+            events = request()
+            try:
+                async for event in events:
+                    visible = visible or isinstance(event, _VISIBLE)
+                    yield event
+                return
+            except ModelError as error:
+                on_error(error)
+                if visible:
+                    raise
+                failure = error
+            finally:
+                await events.aclose()
+            delay = self.wait(attempt, failure)
+            logger.info("retry %d in %.1f seconds: %s", attempt, delay, failure.message)
+            yield Retrying(attempt, delay, failure.message)
+            await self.sleep(delay)
+
 
 class RetryingModel(ModelWrapper[Model]):
     """A model that retries failed requests. Once any output was visible a failure is final, so nothing is repeated."""
@@ -73,28 +100,11 @@ class RetryingModel(ModelWrapper[Model]):
     def window_is_assumed(self) -> bool:
         return not self._named_window and self.inner.window_is_assumed
 
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
-        attempt = 0
-        while True:
-            attempt += 1
-            visible = False
-            events = self.inner.stream(prompt)
-            try:
-                async for event in events:
-                    visible = visible or isinstance(event, _VISIBLE)
-                    yield event
-                return
-            except ModelError as error:
-                self._named_window = error.window or self._named_window
-                if visible:
-                    raise
-                failure = error
-            finally:
-                await events.aclose()
-            delay = self._patience.wait(attempt, failure)
-            logger.info("retry %d in %.1f seconds: %s", attempt, delay, failure.message)
-            yield Retrying(attempt, delay, failure.message)
-            await self._patience.sleep(delay)
+    def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
+        return self._patience.retry(lambda: self.inner.stream(prompt), self._note_window)
+
+    def _note_window(self, error: ModelError) -> None:
+        self._named_window = error.window or self._named_window
 
 
 def _final_error(error: ModelError, attempts: int) -> ModelError:

@@ -11,6 +11,7 @@ from moot.domain.rag import MOST_RESULTS, SourceKind
 from moot.domain.senders import owner_of
 from moot.retrieval.answers import Answers
 from moot.retrieval.documents import ARCHIVE, Documents
+from moot.retrieval.pages import is_address
 from moot.retrieval.render import answer_data, dump_passages, report_data
 
 GROUP = "documents"
@@ -51,6 +52,9 @@ class RagIndex:
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
+
+    def find_sinks(self, arguments: dict[str, Any]) -> frozenset[Sink]:
+        return self.spec.sinks if is_address(str(arguments.get("source", "")).strip()) else frozenset()
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"index {str(arguments.get('source', ''))[:_LINE]}"

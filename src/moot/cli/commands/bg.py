@@ -14,10 +14,11 @@ from moot.cli.commands.run import run
 from moot.cli.connect import send_request
 from moot.cli.exits import Exit
 from moot.cli.name_completion import complete_runs
+from moot.cli.options import sender_option
 from moot.cli.program import hint
 from moot.cli.render import plain_data, run_lines, sanitize, terminal
 from moot.domain.errors import Conflict
-from moot.domain.senders import BACKGROUND_SENDER
+from moot.domain.senders import BACKGROUND_SENDER, owner_of
 from moot.wire import moot_pb2 as pb
 
 _run_argument = click.argument("task", shell_complete=complete_runs)
@@ -26,24 +27,32 @@ _FOLLOWING = ("background", "no_stream", "shows_private")
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
+@sender_option
 @output.json_option
 @click.pass_context
-def bg(context: click.Context) -> None:
-    """List your background tasks."""
+def bg(context: click.Context, sender: str) -> None:
+    """List your background tasks, or those of one sender."""
     if context.invoked_subcommand is None:
-        _list_tasks()
+        _list_tasks(sender)
 
 
 @bg.command("list")
+@sender_option
 @output.json_option
-def list_tasks() -> None:
-    """List your background tasks, newest last: those at work, and those that ended last."""
-    _list_tasks()
+def list_tasks(sender: str) -> None:
+    """List your background tasks, or those of one sender, newest last: those at work, and those that ended last."""
+    _list_tasks(sender)
 
 
-def _list_tasks() -> None:
+def _list_tasks(sender: str) -> None:
     found = send_request(pb.ClientMessage(list_runs=pb.ListRunsMsg(all=True, limit=500))).run_list.runs
-    tasks = [info for info in found if info.kind == "background" and info.sender.startswith(BACKGROUND_SENDER)]
+    tasks = [
+        info
+        for info in found
+        if info.kind == "background"
+        and info.sender.startswith(BACKGROUND_SENDER)
+        and sender in ("", owner_of(info.sender))
+    ]
     output.emit([plain_data.dump_run(info) for info in tasks], render=lambda _: _render_tasks(tasks))
 
 

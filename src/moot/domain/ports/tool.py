@@ -10,7 +10,7 @@ from moot.domain.ask import Binding, Question
 from moot.domain.call_shape import CallShape
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import EventBody
-from moot.domain.prompt import ToolSpec
+from moot.domain.prompt import Sink, ToolSpec
 from moot.domain.safety import Reach
 from moot.domain.usage import Usage
 
@@ -133,6 +133,15 @@ class Binds(Protocol):
     """A tool that acts on something that can change between approval and call: a file, a script, the sandbox."""
 
     async def bind(self, arguments: dict[str, Any], context: RunContext) -> Binding: ...
+
+
+@runtime_checkable
+class KnowsSinks(Protocol):
+    """A tool of which not every call reaches the sinks of its spec."""
+
+    def find_sinks(self, arguments: dict[str, Any]) -> frozenset[Sink]:
+        """Return where the call could send untrusted text."""
+        ...
 
 
 @runtime_checkable

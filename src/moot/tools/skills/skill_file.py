@@ -3,10 +3,20 @@
 import re
 from typing import Any
 
+import msgspec
 import yaml
 
+from moot.domain.errors import BadRequest
 from moot.domain.front_matter import Broken, Fields, decode, split
-from moot.domain.skill import DESCRIPTION_LENGTH, Skill, SkillType, check_name
+from moot.domain.skill import (
+    DESCRIPTION_LENGTH,
+    Skill,
+    SkillParameter,
+    SkillType,
+    build_schema,
+    check_name,
+    parse_parameters,
+)
 
 _SCRIPT = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._-]*")
 
@@ -29,19 +39,35 @@ def parse_skill(data: bytes, *, folder_name: str = "") -> Skill:
         raise Broken(
             line, f"the description has {len(description)} characters; at most {DESCRIPTION_LENGTH} are allowed"
         )
-    kind, script = _parse_kind(fields.under("metadata"))
+    more = fields.under("metadata")
+    kind, script = _parse_kind(more)
     if not front.body and kind is not SkillType.SCRIPT:
         raise Broken(front.end, "there are no instructions; write them below the second ---")
-    return Skill(name=name, description=description, body=front.body, type=kind, script=script)
+    parameters = _parse_parameters(more.text("parameters"))
+    return Skill(name=name, description=description, body=front.body, type=kind, script=script, parameters=parameters)
 
 
 def write_skill(skill: Skill) -> bytes:
     """Render a SKILL.md."""
     front: dict[str, Any] = {"name": skill.name, "description": skill.description}
+    more: dict[str, str] = {}
     if skill.type is not SkillType.INSTRUCTION:
-        front["metadata"] = {"type": skill.type.value} | ({"script": skill.script} if skill.script else {})
+        more = {"type": skill.type.value} | ({"script": skill.script} if skill.script else {})
+    if skill.parameters:
+        # The format has only texts there.
+        more["parameters"] = msgspec.json.encode(build_schema(list(skill.parameters))).decode()
+    if more:
+        front["metadata"] = more
     head = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=4096)
     return f"---\n{head}---\n\n{skill.body.strip()}\n".encode()
+
+
+def _parse_parameters(text: str) -> tuple[SkillParameter, ...]:
+    try:
+        return parse_parameters(text) if text else ()
+    except BadRequest:
+        # Somebody else's key, like the type.
+        return ()
 
 
 def _parse_kind(more: Fields) -> tuple[SkillType, str]:

@@ -15,18 +15,28 @@ from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFo
 from moot.domain.front_matter import Broken
 from moot.domain.ports.tool import RunContext, RunScript, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
-from moot.domain.skill import DESCRIPTION_LENGTH, NAME_LENGTH, SKILL_FILE, Skill, SkillType
+from moot.domain.skill import (
+    DESCRIPTION_LENGTH,
+    NAME_LENGTH,
+    SKILL_FILE,
+    Skill,
+    SkillParameter,
+    SkillType,
+    build_schema,
+)
 from moot.domain.text import clean, defuse
 from moot.tools.files.confined_paths import ConfinedFolder
 from moot.tools.files.file_text import decode_text, is_binary, render_diff
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.skills.archive import Members, bind_skills, gather_files, split_skills
-from moot.tools.skills.draft import draft_skill
+from moot.tools.skills.draft import COMPOSITE, draft_skill
 from moot.tools.skills.library import SkillLibrary
 from moot.tools.skills.skill_file import parse_skill
 
 _TOOL_NAME_LENGTH = 64
 _MOST_ARGUMENTS = 64
+# The parameter of a skill that has none of its own.
+_TOPIC = SkillParameter(name="topic", description="What you want to use it for.")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 # The sandbox that runs a script in a folder.
 HeldIn = Callable[[str], Awaitable[Binding]]
@@ -175,14 +185,23 @@ class CreateSkill:
                     "type": "string",
                     "description": f"What it does and when to use it, at most {DESCRIPTION_LENGTH} characters.",
                 },
-                "type": {"type": "string", "enum": [kind.value for kind in SkillType]},
+                "type": {
+                    "type": "string",
+                    "enum": [*(kind.value for kind in SkillType), COMPOSITE],
+                    "description": f"{COMPOSITE} is the same as {SkillType.INSTRUCTION}.",
+                },
                 "definition": {
                     "type": "string",
                     "description": "The instructions, the template, or the script with its #! line.",
                 },
+                "parameters": {
+                    "type": "string",
+                    "description": "A JSON schema of its parameters. A script gets them as --name=value.",
+                },
             },
             "required": ["name", "description", "type", "definition"],
         },
+        fine=frozenset({"parameters"}),
     )
 
     def __init__(self, skills: SkillLibrary) -> None:
@@ -289,16 +308,15 @@ class TextSkill:
     def __init__(self, skill: Skill, skills: SkillLibrary) -> None:
         self._skill = skill
         self._skills = skills
-        blanks = skill.blanks()
-        properties: dict[str, Any] = {name: {"type": "string"} for name in blanks}
-        if not blanks:
-            properties = {"topic": {"type": "string", "description": "What you want to use it for."}}
-        parameters = {"type": "object", "properties": properties, "required": blanks}
-        self.spec = _skill_spec(skill, Safety.SAFE, parameters)
+        declared = skill.list_parameters() or [_TOPIC]
+        self.spec = _skill_spec(skill, Safety.SAFE, build_schema(declared))
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         skill = self._skill
-        content = skill.fill({name: str(value) for name, value in arguments.items()}) if skill.blanks() else skill.body
+        values = _list_values(skill, arguments)
+        content = skill.fill(values) if skill.blanks() else skill.body
+        if values and not skill.blanks():
+            content = "\n".join([content, "", "Given:", *(f"- {name}: {value}" for name, value in values.items())])
         files = await asyncio.to_thread(self._skills.files, skill)
         if files:
             content = f"{content}\n\nOther files in {skill.folder}, readable with view_skill: {', '.join(files)}"
@@ -320,16 +338,25 @@ class ScriptSkill:
         self._held_in = held_in
         arguments = {"type": "array", "items": {"type": "string"}, "description": "The arguments of the script."}
         parameters = {"type": "object", "properties": {"args": arguments}, "required": []}
+        if skill.parameters:
+            parameters = build_schema(list(skill.parameters))
         self.spec = _skill_spec(skill, Safety.DANGEROUS, parameters, sinks)
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         path = f"{self._skill.folder}/{self._skill.script}"
         if context.agreed is not None and await self.bind(arguments, context) != context.agreed:
             raise _changed_error(f"the skill {self._skill.name}")
-        said = await self._run_script(path, _parse_strings(arguments), context)
+        said = await self._run_script(path, self._list_arguments(arguments), context)
         if isinstance(said, str):
             return ToolResult(content=said, taint=self._skill.taint)
         return ToolResult(content=said.content, is_error=said.is_error, taint=said.taint | self._skill.taint)
+
+    def _list_arguments(self, arguments: dict[str, Any]) -> list[str]:
+        """Return the arguments of the script: its parameters as options, or texts if it has none."""
+        if not self._skill.parameters:
+            return _parse_strings(arguments.get("args"))
+        values = _list_values(self._skill, arguments)
+        return _parse_strings([f"--{name}={value}" for name, value in values.items()])
 
     async def script(self) -> str:
         data = await asyncio.to_thread(self._skills.read, self._skill, self._skill.script)
@@ -351,7 +378,9 @@ class ScriptSkill:
         return f"{self.line(arguments)}{where}\n{render_diff(self._skill.script, None, data)}"
 
     def line(self, arguments: dict[str, Any]) -> str:
-        given = arguments.get("args")
+        values = _list_values(self._skill, arguments)
+        options = [f"--{name}={value}" for name, value in values.items()]
+        given = options if self._skill.parameters else arguments.get("args")
         shown = shlex.join(map(str, given)) if isinstance(given, list) else ""
         return f"run the skill {self._skill.name} {shown}".rstrip()
 
@@ -402,8 +431,18 @@ def parse_name(members: Members) -> str:
         return ""
 
 
-def _parse_strings(arguments: dict[str, Any]) -> list[str]:
-    given = arguments.get("args") or []
+def _list_values(skill: Skill, arguments: dict[str, Any]) -> dict[str, str]:
+    """Return what was given for the parameters of a skill, as text."""
+    given = {each.name: arguments.get(each.name) for each in skill.list_parameters()}
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+def _parse_strings(given: Any) -> list[str]:
+    given = given or []
     if len(given) > _MOST_ARGUMENTS or not all(isinstance(value, str) and "\0" not in value for value in given):
         raise BadRequest(f"args must be at most {_MOST_ARGUMENTS} texts")
     return list(given)

@@ -96,12 +96,58 @@ def test_skills_of_the_project_and_the_home_are_found_until_they_are_added(
     assert (home.path / "skills" / "near" / "more.txt").read_text() == "changed"
 
 
+def make_repository(folder: Path) -> None:
+    """A repository with one skill, which a plain web server can serve."""
+    put(folder, "greet")
+    git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["gc", "-q"], ["update-server-info"]):
+        subprocess.run([*git, *words], check=True)
+
+
+def test_a_repository_on_this_machine_is_fetched_where_its_address_is_allowed(
+    home: Home, tmp_path: Path, site: str
+) -> None:
+    make_repository(tmp_path / "site" / "work")
+    (tmp_path / "site" / "work" / ".git").rename(tmp_path / "site" / "greet.git")
+    address = f"http://{site}/greet.git"
+    for unlisted in (address, f"https://{site}/greet.git"):
+        refused = call_cli(home, "skills", "add", unlisted)
+        assert (refused.returncode, "allow_private" in refused.stderr) == (4, True), refused.stderr
+    home.write_config((home.path / "config.toml").read_text() + f'[web]\nallow_private = ["{site}"]\n')
+    digest = call_cli(home, "skills", "add", address).stderr.rpartition("--digest ")[2].strip()
+    assert "Added greet: skill_greet." in call_cli(home, "skills", "add", address, "--digest", digest).stdout
+    # Another address is not fetched instead.
+    gone = call_cli(home, "skills", "add", f"http://{site}/none.git")
+    assert "cannot be fetched" in gone.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "https"),
+    [
+        ("git@example.org:team/skills.git", "https://example.org/team/skills.git"),
+        ("ssh://git@example.org:22/team/skills.git", "https://example.org/team/skills.git"),
+        ("example.org:team/skills.git", "https://example.org/team/skills.git"),
+    ],
+)
+def test_an_ssh_address_is_refused_with_what_works_instead(home: Home, source: str, https: str) -> None:
+    refused = call_cli(home, "skills", "add", source)
+    told = " ".join(refused.stderr.split())
+    assert refused.returncode == 2
+    assert "is an ssh address" in told
+    assert https in told
+    assert f"git clone {source}" in told
+
+
+def test_what_is_no_archive_is_said_to_need_git_if_it_is_a_repository(home: Home, site: str) -> None:
+    home.write_config((home.path / "config.toml").read_text() + f'[web]\nallow_private = ["{site}"]\n')
+    refused = call_cli(home, "skills", "add", f"http://{site}/")
+    assert f"http://{site}.git" in " ".join(refused.stderr.split())
+    assert "not over git" in " ".join(call_cli(home, "skills", "add", "git://example.org/a.git").stderr.split())
+
+
 def test_a_repository_is_fetched_over_the_given_protocol_alone(tmp_path: Path) -> None:
     repository = tmp_path / "skills.git"
-    put(repository, "greet")
-    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b.c"]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
-        subprocess.run([*git, *words], check=True)
+    make_repository(repository)
     found = clone_skills(f"file://{repository}", SkillConfig(), protocol="file")
     assert sorted(found) == ["greet/SKILL.md", "greet/more.txt"]
     with pytest.raises(Unavailable, match="not allowed"):

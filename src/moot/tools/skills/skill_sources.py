@@ -1,7 +1,7 @@
 """Gets the files of skills from where a person names them: a folder, an archive, an https address, a git repository.
 
-Used by `moot skills`. Limits are those of `archive`; nothing that is fetched is run. Also finds the skills that other
-programs keep in `.claude/skills`.
+Used by `moot skills`. Limits are those of `archive`, addresses those of `safe_http`; nothing that is fetched is run.
+Also finds the skills that other programs keep in `.claude/skills`.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import os
 import re
 import resource
 import shutil
+import socket
 import subprocess
 import tempfile
 from urllib.parse import urlsplit
@@ -26,14 +27,24 @@ from moot.tools.files.private_places import homes
 from moot.tools.files.project_files import find_root
 from moot.tools.skills.archive import Members, gather_files, unpack
 from moot.tools.skills.skill_file import parse_skill
+from moot.tools.web.addresses import PublicOnly
 
 CLAUDE_FOLDER = ".claude/skills"
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+# What git takes as [USER@]HOST:PATH, and the spellings of the same as an address.
+_SSH = re.compile(r"(?:(?:git\+)?ssh(?:\+git)?://)?(?:[^/:@\s]+@)?(?P<host>[^/:@\s]+)(?::\d+/|[:/])(?P<path>[^/\s].*)")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _GIT_SECONDS = 120.0
 _MOST_FOUND = 200
-# Nothing of the user's own settings, no prompt, no hooks, no other protocol, no submodules, no links.
-_GIT_SETTINGS = ("core.hooksPath=/dev/null", "core.symlinks=false", "credential.helper=", "protocol.allow=never")
+# Nothing of the user's own settings, no prompt, no hooks, no other protocol or host, no submodules, no links.
+_GIT_SETTINGS = (
+    "core.hooksPath=/dev/null",
+    "core.symlinks=false",
+    "credential.helper=",
+    "protocol.allow=never",
+    "http.followRedirects=false",
+)
+_PROXIES = ("https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY")
 
 
 class FoundSkill(Struct, frozen=True):
@@ -45,24 +56,72 @@ class FoundSkill(Struct, frozen=True):
 
 def fetch_skills(source: str, config: ToolsConfig) -> Members:
     """Return all files at a folder, an archive, an address of an archive, or a git repository over https."""
-    if not _ADDRESS.match(source):
+    scheme = source.partition("://")[0].lower() if _ADDRESS.match(source) else ""
+    if not scheme and (os.path.lexists(os.path.expanduser(source)) or not _is_ssh_address(source)):
         return _read_local(os.path.abspath(os.path.expanduser(source)), config.skills)
+    if not scheme or "ssh" in scheme:
+        raise _unsupported_ssh_error(source)
     address = urlsplit(source)
-    if address.scheme != "https" and not (address.scheme == "http" and address.hostname in _LOOPBACK):
-        raise BadRequest("skills are fetched over https only", fix="Give an https address, or a folder.")
+    if scheme != "https" and not (scheme == "http" and address.hostname in _LOOPBACK):
+        raise BadRequest(
+            f"skills are fetched over https only, not over {scheme}",
+            fix="Give the https address of an archive or of a .git repository, or a folder.",
+        )
     if address.path.endswith(".git"):
-        return clone_skills(source, config.skills)
-    return unpack(asyncio.run(_download(source, config.web, config.skills)), config.skills)
+        return clone_skills(source, config.skills, protocol=scheme, pinned=_pin_address(source, config.web))
+    data = asyncio.run(_download(source, config.web, config.skills))
+    try:
+        return unpack(data, config.skills)
+    except BadRequest as error:
+        fix = f"For a git repository, give its address with .git: {source.rstrip('/')}.git"
+        raise BadRequest(f"{source} is not an archive of skills: {error.message}", fix=fix) from error
 
 
-def clone_skills(source: str, config: SkillConfig, *, protocol: str = "https") -> Members:
-    """Return the files of the default branch of a repository."""
+def _is_ssh_address(source: str) -> bool:
+    return ":" in source.partition("/")[0] and _SSH.fullmatch(source) is not None
+
+
+def _unsupported_ssh_error(source: str) -> BadRequest:
+    """Say what to do instead: no key of the user is used for what is fetched."""
+    found = _SSH.fullmatch(source)
+    https = f"its https address, such as https://{found['host']}/{found['path']}" if found else "its https address"
+    return BadRequest(
+        f"{source} is an ssh address; skills are fetched without your keys, over https only",
+        fix=f"Give {https}, or clone it yourself and add the folder: git clone {source} skills, then"
+        " moot skills add ./skills",
+    )
+
+
+def _pin_address(source: str, web: WebConfig) -> str:
+    """Return git's setting that binds the host to the addresses that are permitted now; "" if it cannot be found.
+
+    A host whose addresses are not permitted is refused, as for an archive.
+    """
+    from moot.tools.web.safe_http import parse_web_address, refused_error  # noqa: PLC0415 - slow to import
+
+    url = parse_web_address(source)
+    host, port = url.raw_host or "", url.port or 0
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        # A proxy may know the host; otherwise git reports it.
+        return ""
+    rules = PublicOnly(ports=web.ports, allow_private=web.allow_private)
+    permitted = dict.fromkeys(str(each[4][0]) for each in found if rules.allows(str(each[4][0]), port))
+    if not permitted:
+        raise refused_error(url)
+    return f"{host}:{port}:{','.join(f'[{each}]' if ':' in each else each for each in permitted)}"
+
+
+def clone_skills(source: str, config: SkillConfig, *, protocol: str = "https", pinned: str = "") -> Members:
+    """Return the files of the default branch of a repository; `pinned` is the setting of `_pin_address`."""
     git = shutil.which("git")
     if git is None:
         raise Unavailable("git is not installed", fix="Install it, or give the address of an archive.")
     with tempfile.TemporaryDirectory(prefix="moot-skills-") as folder:
         target = os.path.join(folder, "repository")
-        settings = [word for each in (*_GIT_SETTINGS, f"protocol.{protocol}.allow=always") for word in ("-c", each)]
+        more = [f"protocol.{protocol}.allow=always", *([f"http.curloptResolve={pinned}"] if pinned else [])]
+        settings = [word for each in (*_GIT_SETTINGS, *more) for word in ("-c", each)]
         words = ["clone", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--template="]
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
@@ -72,7 +131,7 @@ def clone_skills(source: str, config: SkillConfig, *, protocol: str = "https") -
             "GIT_TERMINAL_PROMPT": "0",
             "LC_ALL": "C",
         }
-        environment |= {name: os.environ[name] for name in ("https_proxy", "HTTPS_PROXY") if name in os.environ}
+        environment |= {name: os.environ[name] for name in _PROXIES if name in os.environ}
 
         def bound_size() -> None:
             # A repository is fetched as one file.

@@ -126,15 +126,15 @@ class SafeHttp:
         """Refuse what needs no DNS lookup. The socket's address is checked again in any case."""
         host, port = url.raw_host or "", url.port or 0
         if "%" in host or (parse_address(host) is None and reads_as_number(host)):
-            raise _refused_error(url)
+            raise refused_error(url)
         if parse_address(host) is not None and not self._rules.allows(host, port):
-            raise _refused_error(url)
+            raise refused_error(url)
 
     def _connections(self) -> aiohttp.ClientSession:
         def make_socket(info: tuple[Any, ...]) -> socket.socket:
             family, kind, protocol, _, address = info
             if family not in (socket.AF_INET, socket.AF_INET6) or not self._rules.allows(address[0], address[1]):
-                raise _refused_error(None)
+                raise refused_error(None)
             return socket.socket(family, kind, protocol)
 
         connector = aiohttp.TCPConnector(
@@ -168,7 +168,7 @@ class _FilteringResolver(AbstractResolver):
         found = await self._inner.resolve(host, port, family)
         allowed = [one for one in found if self._rules.allows(one["host"], port)]
         if not allowed:
-            raise _refused_error(URL.build(scheme="http", host=host, port=port))
+            raise refused_error(URL.build(scheme="http", host=host, port=port))
         return allowed
 
     async def close(self) -> None:
@@ -206,7 +206,7 @@ def _redirect_target(url: URL, location: str) -> URL:
     return target
 
 
-def _refused_error(url: URL | None) -> Forbidden:
+def refused_error(url: URL | None) -> Forbidden:
     where = "this address" if url is None else _render_url(url)
     return Forbidden(
         f"{where} is not on the public internet, or not on a port that is open to the web tools",
@@ -224,7 +224,7 @@ def _explain_error(error: aiohttp.ClientError, url: URL) -> MootError:
             f"{_render_url(url)} cannot be reached: {error.strerror or 'no connection'}"
         ).mark_untainted()
     if isinstance(error, aiohttp.InvalidURL):
-        return _refused_error(url)
+        return refused_error(url)
     return Unavailable(f"the connection to {_render_url(url)} failed: {type(error).__name__}")
 
 

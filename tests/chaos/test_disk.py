@@ -15,7 +15,8 @@ from moot.domain.errors import StoreError
 from moot.wire import moot_pb2 as pb
 from tests.chaos.checker import read
 from tests.chaos.daemon import ROOT, SCRIPT, Mortal, new_home
-from tests.daemon_process import Home
+from tests.daemon_process import PROVIDER_CONFIG, Home
+from tests.fake_provider import Provider
 from tests.talking import Talking
 
 LONG = "x" * 200_000
@@ -117,6 +118,27 @@ async def test_a_disk_full_at_the_user_message_is_an_error_and_leaves_no_ghost(d
         told = await talk.told("ada", all=True)
         assert [content for _, _, content in told] == ["hello", "Heard: hello", "again", "Heard: again"]
         assert await whole(talk)
+
+
+async def test_a_message_that_a_full_disk_refuses_reaches_no_model_and_is_logged_as_that(
+    tmp_path: Path, provider: Provider
+) -> None:
+    home = new_home(tmp_path / "home")
+    home.write_config(PROVIDER_CONFIG.replace("PROVIDER_URL", provider.url))
+    disk = SmallDisk(home)
+    try:
+        async with disk.daemon.client() as talk:
+            disk.fill()
+            with pytest.raises(StoreError, match="full"):
+                await talk.say("ada", LONG)
+            assert provider.requests() == []
+            disk.free()
+            assert (await talk.say("ada", "hello")).outcome == "completed"
+    finally:
+        disk.daemon.stop()
+    logged = home.log.read_text()
+    assert "a message to ada was refused: the disk of" in logged
+    assert "The daemon stopped during this run" not in logged
 
 
 async def test_a_disk_full_for_a_new_conversation_creates_none(disk: SmallDisk) -> None:

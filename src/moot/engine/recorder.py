@@ -27,6 +27,9 @@ class PendingMessage(NamedTuple):
     def is_refused(self) -> bool:
         return self.stored.cancelled() or self.stored.exception() is not None
 
+    def is_already_refused(self) -> bool:
+        return self.stored.done() and self.is_refused()
+
     async def refusal(self) -> MootError | None:
         """Wait for the write; return why the message could not be stored, or None."""
         if not self.stored.done():

@@ -77,7 +77,7 @@ class Turns:
         recorder = progress.recorder if progress is not None else self._recorder(ticket, request, history)
         if progress is not None:
             self._d.loop.record_request(progress)
-        if not is_suspended:
+        if not is_suspended and not pending.is_already_refused():
             reach("end.before")
             # Ordered after the message, and refused if the message is refused.
             recorder.end(end, messages)
@@ -160,7 +160,8 @@ class Turns:
         if ticket.resumed and history is not None:
             last = history.last_user_seq()
             return history, on_disk(next(entry for entry in history.entries if entry.seq == last))
-        if not ticket.kept and not request.rerun_of:
+        # A model is not asked about a message that the disk is about to refuse.
+        if not ticket.kept and not request.rerun_of and not self._d.store.is_short_of_room():
             history = self._or_new(history, request.key, now)
             return history, self._begin_ahead(ticket, request, history)
         epoch = history.epoch if history is not None else 0
@@ -215,6 +216,8 @@ class Turns:
 
     async def _never_began(self, ticket: Ticket, request: RunRequest, error: MootError) -> None:
         """Fail a turn that never began. A queued message is unqueued, or later if the disk refuses that."""
+        if isinstance(error, StoreError):
+            logger.error("a message to %s was refused: %s", request.key.agent, error.message)
         # When the daemon stops, a queued message stays queued.
         if ticket.kept and ticket.stop is not Outcome.INTERRUPTED:
             end = RunEnd(outcome=Outcome.INTERNAL_ERROR, error=error.message)

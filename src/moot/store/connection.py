@@ -21,6 +21,8 @@ FAULTS = (
 
 BUSY_MS = 5_000
 JOURNAL_LIMIT = 16 * 1024 * 1024
+# With less free bytes than this, a transaction may be refused.
+_LEAST_ROOM = 1024 * 1024
 
 
 class Tuning(Struct, frozen=True, kw_only=True):
@@ -43,6 +45,15 @@ def connect(path: Path, tuning: Tuning) -> apsw.Connection:
         connection.close(True)
         raise
     return connection
+
+
+def is_nearly_full(path: Path) -> bool:
+    """Whether the disk of this file has little room left."""
+    try:
+        room = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < _LEAST_ROOM
 
 
 def connect_reader(path: Path, tuning: Tuning) -> apsw.Connection:

@@ -32,7 +32,7 @@ from moot.store import archives, conversations, deletion, found_runs, importing,
 from moot.store import recall as recall_
 from moot.store.backup import keep_before_migration, write_backup
 from moot.store.check import check
-from moot.store.connection import FAULTS, Tuning, connect, connect_reader, fault, prepare_file
+from moot.store.connection import FAULTS, Tuning, connect, connect_reader, fault, is_nearly_full, prepare_file
 from moot.store.readers import Readers
 from moot.store.writer import Writer
 
@@ -248,6 +248,9 @@ class SqliteStore:
 
     async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
         await self._write(lambda db: runs.unqueue(db, run_id, end, now, self.node))
+
+    def is_short_of_room(self) -> bool:
+        return is_nearly_full(self.path)
 
     def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> asyncio.Future[StartedRun]:
         return self._writer.post_soon(lambda db: runs.begin(db, request, now, self.node, epoch), "begin")

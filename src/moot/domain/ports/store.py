@@ -239,6 +239,10 @@ class Store(Protocol):
         """End a run that never began."""
         ...
 
+    def is_short_of_room(self) -> bool:
+        """Whether the disk is nearly full, so that a write may well be refused."""
+        ...
+
     def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> Awaitable[StartedRun]:
         """Append the user message and mark the run as running, queued before or not. Ordered like `append`."""
         ...

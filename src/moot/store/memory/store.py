@@ -176,6 +176,9 @@ class MemoryStore:
     async def unqueue(self, run_id: str, end: RunEnd, *, now: float) -> None:
         await self._write(lambda db: runs.unqueue(db, run_id, end, now))
 
+    def is_short_of_room(self) -> bool:
+        return False
+
     def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> "asyncio.Future[StartedRun]":
         return self.transactions.post(lambda db: runs.begin(db, request, now, epoch))
 

@@ -86,7 +86,10 @@ async def test_a_response_that_waits_for_a_person_says_so_and_is_read_later(daem
         _, waiting = await create(chat, "name it", user=sender)
         assert (waiting["status"], waiting["moot"]["status"]) == ("in_progress", "waiting_for_approval")
         *_, behind = await stream(chat, "hello")
-        assert behind["response"]["status"] == "queued"
+        assert (behind["type"], behind["response"]["status"]) == ("response.incomplete", "incomplete")
+        assert (behind["response"]["incomplete_details"], behind["response"]["moot"]["status"]) == (
+            {"reason": "queued"}, "queued",
+        )  # fmt: skip
         assert (await retrieve(chat, waiting["id"]))[1]["moot"] == waiting["moot"]
         decided = pb.DecideAskMsg(ask_id=waiting["moot"]["ask_id"], attempt=1, decision="once")
         await talk.ask(decide_ask=decided)
@@ -148,5 +151,10 @@ async def test_openais_own_client_reads_both(daemon: LiveDaemon, sender: str) ->
             messages = [{"role": "user", "content": "name it"}]
             waiting = client.chat.completions.create(model="ada", user=sender, messages=messages)
             assert waiting.moot["status"] == "waiting_for_approval"
+            for text in ("name it again", "name it"):
+                *_, last = client.responses.create(model="ada", input=text, user=f"{sender}:stream", stream=True)
+                assert (last.type, last.response.status) == ("response.incomplete", "incomplete")
+                assert last.response.incomplete_details.reason == last.response.moot["status"]
+            assert client.responses.retrieve(last.response.id).status == "queued"
 
         await asyncio.to_thread(talk)

@@ -166,9 +166,8 @@ class Answer:
         await self._write(response, "response.content_part.done", **form.place(), part=form.part(text))
         item = form.item(text, status="completed")
         await self._write(response, "response.output_item.done", output_index=0, item=item)
-        document = form.whole(text, finish=over.finish, usage=over.usage, state=over.state)
-        kind = "response.incomplete" if document["status"] == "incomplete" else "response.completed"
-        await self._write(response, kind, response=document)
+        document = form.end_stream(form.whole(text, finish=over.finish, usage=over.usage, state=over.state))
+        await self._write(response, f"response.{document['status']}", response=document)
 
     async def _write(self, out: web.StreamResponse, kind: str, /, **fields: Any) -> None:
         document = {"type": kind, "sequence_number": self._events, **fields}

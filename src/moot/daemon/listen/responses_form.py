@@ -105,6 +105,15 @@ class ResponseForm:
         }
         return document | ({"moot": state} if state is not None else {})
 
+    def end_stream(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Return the document that ends a stream: clients know no other ends than completed, incomplete and failed.
+
+        A response that waits is incomplete there; read with its id, it says that it is queued or in progress.
+        """
+        if document["status"] in ("completed", "incomplete"):
+            return document
+        return document | {"status": "incomplete", "incomplete_details": {"reason": document["moot"].status}}
+
     def render_start(self) -> dict[str, Any]:
         return self._head | {"status": "in_progress", "incomplete_details": None, "output": [], "usage": None}
 

@@ -1,6 +1,7 @@
 """Rules for all calls like one, offered with an approval, and denials with a reason; through a running daemon."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,16 @@ async def test_a_command_with_typed_arguments_is_allowed_in_one_conversation(
             ):
                 with pytest.raises(BadRequest, match=error):
                     await decide(talk, ask, decision, pattern=pattern)
+            # A hint names only what there is, and repeats what was typed.
+            with pytest.raises(BadRequest) as wrong:
+                await decide(talk, ask, "always", pattern="cat {number}")
+            assert wrong.value.fix == f"One that does: {offered.text}"
+            named = daemon.cli("inbox", "approve", ask.ask_id, "--always", "--pattern", "3")
+            assert "no pattern with the number 3 is offered" in named.stderr
+            typed = ("--conversation", "--pattern", offered.text, "--yes")
+            unnamed = daemon.cli_json("inbox", "approve", ask.ask_id, *typed)["error"]["fix"]
+            words = shlex.split(unnamed)
+            assert words[-8:] == ["approve", ask.ask_id, "--attempt", str(ask.attempt), *typed]
             approve = ("inbox", "approve", ask.ask_id, "--attempt", str(ask.attempt))
             unsure = daemon.cli(*approve, "--conversation", "--pattern", "1")
             assert "This writes the rule: allow exec: cat" in unsure.stderr
@@ -111,6 +122,25 @@ async def test_a_command_with_typed_arguments_is_allowed_in_one_conversation(
             assert (rule["scope"], rule["tool"]) == ("conversation", "exec")
             assert daemon.cli("rules", "rm", str(rule["number"])).returncode == 0
             assert await is_asked(talk, "run cat a/two.txt", sender, tmp_path)
+
+
+async def test_a_call_for_which_no_pattern_is_offered_is_not_said_to_have_one(
+    home: Home, tmp_path: Path, sender: str
+) -> None:
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            for command, number_fix, written_fix in (
+                ("cat notes", "Write one of your own", "Begin with cat notes, and write"),
+                ("bash -c 'cat notes'", "Write one of your own", "Decide without a pattern."),
+            ):
+                speech = talk.start("ada", f"run {command}", sender, cwd=str(tmp_path))
+                ask = await speech.until("approval_opened")
+                assert list(ask.patterns) == []
+                for pattern, fix in (("1", number_fix), ("cat {number}", written_fix)):
+                    refused = daemon.cli_json("inbox", "approve", ask.ask_id, "--always", "--pattern", pattern)
+                    assert refused["error"]["fix"].startswith(fix)
+                await decide(talk, ask, "deny")
+                await speech.end()
 
 
 async def test_edits_below_a_directory_are_allowed_until_the_run_or_for_good(

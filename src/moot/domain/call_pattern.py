@@ -24,6 +24,7 @@ _PATH_START = re.compile(r"[A-Za-z0-9_./]")
 _SLOT = re.compile(r"\{(?:path:(?P<path>/[^{}]*)|(?P<number>number)|one:(?P<one>[^{}]+)|host:(?P<host>[^{}]+))\}")
 _MOST_VALUES = 50
 _MOST_WORDS = 64
+_NO_PATTERN_FIX = "Decide without a pattern."
 _PATTERN_FIX = "Write a program and its words, with {path:/DIR}, {number} or {one:A|B} where they may vary."
 
 
@@ -123,15 +124,27 @@ def offer_patterns(tool: str, what: str, shape: CallShape | None, *, is_tainted:
 
 def parse_pattern(text: str, tool: str, what: str, shape: CallShape | None, *, is_tainted: bool) -> CallPattern:
     """Return the pattern that a person has written for a call. Raise BadRequest if it does not cover that call."""
-    pattern = _read_pattern(text, tool, what, shape or CallShape(), is_tainted=is_tainted)
-    if not pattern.matches(tool, what, shape):
-        raise BadRequest("the pattern does not cover this call", fix="`moot inbox show` has patterns that do.")
-    directories = (pattern.below, *(slot.below for slot in pattern.words))
-    if shape is not None and not all(_is_within(each, shape.cwd) for each in directories if each):
-        raise BadRequest("the paths of a pattern are in the working directory", fix=f"Use {{path:{shape.cwd}}}.")
+    if shape is None:
+        raise BadRequest("no pattern can cover this call", fix=_NO_PATTERN_FIX)
+    pattern = _read_pattern(text, tool, what, shape, is_tainted=is_tainted)
     if is_tainted and not pattern.despite_taint:
         raise BadRequest("no rule of this kind applies to a run that has seen untrusted text", fix="Allow it once.")
+    if not pattern.matches(tool, what, shape):
+        raise BadRequest("the pattern does not cover this call", fix=_suggest_pattern(tool, what, shape))
+    directories = (pattern.below, *(slot.below for slot in pattern.words))
+    if not all(_is_within(each, shape.cwd) for each in directories if each):
+        raise BadRequest("the paths of a pattern are in the working directory", fix=f"Use {{path:{shape.cwd}}}.")
     return pattern
+
+
+def _suggest_pattern(tool: str, what: str, shape: CallShape) -> str:
+    """Name a pattern that covers the call: one that is offered, or else the words of the command."""
+    if offered := offer_patterns(tool, what, shape, is_tainted=False):
+        return f"One that does: {offered[0].write()}"
+    if tool in _COMMANDS and shape.words:
+        words = shlex.join(shape.words)
+        return f"Begin with {words}, and write {{path:/DIR}}, {{number}} or {{one:A|B}} for words that may vary."
+    return _NO_PATTERN_FIX
 
 
 def _read_pattern(text: str, tool: str, what: str, shape: CallShape, *, is_tainted: bool) -> CallPattern:
@@ -145,7 +158,8 @@ def _read_pattern(text: str, tool: str, what: str, shape: CallShape, *, is_taint
     if slot is not None and slot["host"] and tool in _WEB:
         return CallPattern(tools=(tool,), host=slot["host"], despite_taint=is_tainted)
     if tool not in _COMMANDS or not 0 < len(written) <= _MOST_WORDS:
-        raise BadRequest(f"there is no such pattern for {tool}", fix=_PATTERN_FIX)
+        fix = _PATTERN_FIX if tool in _COMMANDS else _suggest_pattern(tool, what, shape)
+        raise BadRequest(f"there is no such pattern for {tool}", fix=fix)
     words = tuple(map(_read_slot, written))
     if not words[0].fixed:
         raise BadRequest("the program of a pattern is fixed", fix=_PATTERN_FIX)

@@ -1,5 +1,6 @@
 """`moot inbox`: lists open questions and approvals and answers them."""
 
+import shlex
 import sys
 from typing import Any
 
@@ -132,7 +133,7 @@ def approve(ask_id: str, *, whole: bool, pattern: str, yes: bool, attempt: int |
     _show(info)
     chosen_pattern = _find_pattern(info, pattern) if pattern else None
     if attempt is None:
-        attempt = _confirm_call(info)
+        attempt = _confirm_call(info, _list_options(wanted, whole=whole, pattern=pattern, yes=yes))
     rule = chosen_pattern.rule if chosen_pattern else info.whole_rule if whole else info.rule
     # If no rule can be written, skip the confirmation: the daemon reports why.
     if rule and (whole or chosen_pattern or wanted == ["always"]) and not yes:
@@ -238,12 +239,19 @@ def _show(info: pb.AskInfo) -> None:
         output.print_note("\n".join(_render_ask(info, terminal.row_width(sys.stderr))))
 
 
-def _confirm_call(info: pb.AskInfo) -> int:
+def _list_options(wanted: list[str], *, whole: bool, pattern: str, yes: bool) -> list[str]:
+    """The options as they were typed, for the command that decides."""
+    options = [f"--{name}" for name in wanted if name != "once"]
+    options += [*(["--any"] if whole else []), *(["--pattern", shlex.quote(pattern)] if pattern else [])]
+    return [*options, *(["--yes"] if yes else [])]
+
+
+def _confirm_call(info: pb.AskInfo, options: list[str]) -> int:
     """Ask whether to allow the call that was just shown; return its attempt."""
     if output.wants_json() or not sys.stdin.isatty():
         raise BadRequest(
             f"nothing was decided: name the attempt of {sanitize.name(info.ask_id)} that you have read",
-            fix=f"moot inbox approve {sanitize.name(info.ask_id)} --attempt {info.attempt}",
+            fix=" ".join(["moot inbox approve", sanitize.name(info.ask_id), "--attempt", str(info.attempt), *options]),
         )
     click.confirm("Allow it?", abort=True, err=True)
     return int(info.attempt)
@@ -251,8 +259,14 @@ def _confirm_call(info: pb.AskInfo) -> int:
 
 def _find_pattern(info: pb.AskInfo, written: str) -> pb.PatternInfo:
     """Return the pattern with this number, or the one that was written, with the rule it stands for."""
-    if _is_number(written) and 0 < int(written) <= len(info.patterns):
-        return info.patterns[int(written) - 1]
+    if _is_number(written):
+        if 0 < int(written) <= len(info.patterns):
+            return info.patterns[int(written) - 1]
+        count = len(info.patterns)
+        fix = "Write one of your own, or decide without --pattern."
+        if count:
+            fix = f"Use {'1' if count == 1 else f'1 to {count}'}, or write one of your own."
+        raise BadRequest(f"no pattern with the number {int(written)} is offered for this call", fix=fix)
     named = pb.ListAsksMsg(ask_id=info.ask_id, pattern=require_utf8(written))
     found = send_request(pb.ClientMessage(list_asks=named)).ask_list.asks
     if not found:

@@ -113,6 +113,16 @@ def test_a_restore_that_is_killed_leaves_the_old_home_or_the_new_one(
         assert (next((home.path / "before-restore").glob("agents.*")) / "zoe" / "AGENT.md").exists()
 
 
+def test_a_restore_into_a_new_home_keeps_nothing_and_says_so(home: Home, tmp_path: Path) -> None:
+    archive = tmp_path / "home.zip"
+    with daemon_thread(home) as daemon:
+        assert daemon.cli("backup", str(archive)).returncode == 0
+    fresh = {"MOOT_HOME": str(tmp_path / "fresh")}
+    restored = json.loads(run_cli(home, "restore", str(archive), "--yes", "--json", **fresh).stdout)["data"]
+    assert (restored["kept"], restored["kept_folder"], restored["kept_files"]) == ("", "", [])
+    assert not (tmp_path / "fresh" / "before-restore").exists()
+
+
 def entry(name: str, mode: int = 0o100600) -> zipfile.ZipInfo:
     made = zipfile.ZipInfo(name)
     made.create_system, made.external_attr = 3, mode << 16

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import socket
 from pathlib import Path
 
@@ -152,6 +153,21 @@ def test_uninstalling_keeps_everything_unless_it_is_purged(home: Home) -> None:
     purged = run_cli(home, "uninstall", "--purge", "--yes", "--json", HOME=str(home.path))
     assert purged.returncode == 0
     assert [path.name for path in home.path.iterdir() if path.name not in ("script.toml",)] == []
+
+
+def test_a_purge_leaves_no_empty_folder_of_moot(home: Home, tmp_path: Path) -> None:
+    user = tmp_path / "user"
+    (user / ".config" / "other").mkdir(parents=True)
+    shutil.copytree(home.path, user / ".config" / "moot")
+    outside = {"MOOT_HOME": "", "HOME": str(user), "XDG_RUNTIME_DIR": "", "XDG_CONFIG_HOME": "", "XDG_DATA_HOME": ""}
+    outside["XDG_STATE_HOME"] = ""
+    assert run_cli(home, "up", **outside).returncode == 0
+    (user / ".config" / "moot" / "script.toml").unlink()
+    purged = run_cli(home, "uninstall", "--purge", "--yes", "--json", **outside)
+    assert purged.returncode == 0, purged.stdout + purged.stderr
+    assert [path for path in user.rglob("*") if path.name == "moot"] == []
+    assert (user / ".config" / "other").exists()
+    assert str(user / ".config" / "moot") in json.loads(purged.stdout)["data"]["deleted"]
 
 
 def test_the_license_and_the_security_policy_are_part_of_the_project() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ def uninstall(dry_run: bool, purge: bool, yes: bool) -> None:
             asyncio.run(stop_daemon.stop(home, now=False, seconds=_SECONDS))
         for folder in folders:
             _remove(folder)
+        if purge:
+            data["deleted"] += _remove_empty_parents(home)
     output.emit(data, render=_render)
 
 
@@ -64,6 +67,18 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
     else:
         remove_tree(path)
+
+
+def _remove_empty_parents(home: Paths) -> list[str]:
+    """Remove Moot's own folders, such as ~/.config/moot, if they contained only what was deleted; return them."""
+    removed = []
+    for folder in dict.fromkeys((home.config.parent, home.logs.parent)):
+        if folder != Path.home() and not folder.is_symlink():
+            # Refused if anything else is in it.
+            with suppress(OSError):
+                folder.rmdir()
+                removed.append(str(folder))
+    return removed
 
 
 def _confirm(folders: list[Path]) -> None:

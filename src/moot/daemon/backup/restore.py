@@ -10,7 +10,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -80,6 +80,10 @@ def finish_restore(paths: Paths) -> list[str]:
         reach("restore.exchanged")
     for folder in {os.path.dirname(path) for each in plan for path in (each.target, each.aside)}:
         sync_folder(Path(folder))
+    with suppress(OSError):
+        # Nothing had to be kept there: on a new machine, for example.
+        paths.before_restore.rmdir()
+        sync_folder(paths.before_restore.parent)
     plan_file.unlink()
     sync_folder(plan_file.parent)
     return kept

@@ -10,7 +10,7 @@ from tests.daemon_process import LiveDaemon
 from tests.scripting import call, made, say, script
 from tests.terminal import Terminal, terminal
 
-CONTROL_C, CONTROL_D, TAB, ENTER = "\x03", "\x04", "\t", "\r"
+CONTROL_C, CONTROL_D, TAB, ENTER, UP = "\x03", "\x04", "\t", "\r", "\x1b[A"
 FOCUSED, UNFOCUSED = "\x1b[I", "\x1b[O"
 CALLED = b"\x1b]9;moot: ada needs you\x1b\\\x07"
 NO_PROJECT = "[project]\ninstructions = false\n"
@@ -68,7 +68,6 @@ def test_the_toolbar_shows_model_context_queue_and_asks_in_one_row(
         person.wait_for("withdrawn")
         person.type(CONTROL_C)
         person.wait_for("(cancelled")
-        person.type(CONTROL_C)
         leave(person)
     with terminal(daemon.home, "chat", "ada", "--as", sender, columns=columns) as person:
         # The daemon knows it; no model has to be asked again.
@@ -152,3 +151,26 @@ def test_the_chat_changes_the_directory_in_which_the_agent_works(daemon: LiveDae
         person.wait_for("nowhere")
         leave(person)
     assert "/south" in daemon.cli("cwd", "ada", "--as", sender).stdout
+
+
+def test_a_withdrawn_message_leaves_the_input_line_empty_and_the_up_arrow_brings_it_back(
+    daemon: LiveDaemon, sender: str
+) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, columns=80) as person:
+        person.wait_on_screen("Ctrl-D leaves")
+        person.enter("hang")
+        person.wait_on_screen("ada thinking")
+        person.enter("plant the oak")
+        person.wait_on_screen("(queued 1")
+        person.enter("/withdraw")
+        person.wait_for("withdrawn: plant the oak")
+        person.wait_on_screen("the up arrow brings its text back")
+        assert "› plant the oak" not in person.rows.text
+        person.type(UP)
+        person.wait_on_screen("› plant the oak")
+        # The first stops the run, the second clears the line.
+        person.type(CONTROL_C)
+        person.wait_for("(cancelled")
+        person.type(CONTROL_C)
+        person.wait_off_screen("› plant the oak")
+        leave(person)

@@ -1,5 +1,8 @@
 """The shell completes commands, options and names; a daemon that is down is neither started nor waited for."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from tests.daemon_process import Home, LiveDaemon, run_cli
@@ -29,6 +32,22 @@ def test_commands_options_and_names_are_completed(daemon: LiveDaemon) -> None:
     assert complete(home, "history", "ada", "--as", "tg") == ["tg:7"]
     (run,) = [each["run_id"] for each in daemon.cli_json("ps", "-a")["data"]]
     assert complete(home, "show", "run-") == [run]
+
+
+@pytest.mark.parametrize("command", [("chat",), ("ask", "ada", "hello"), ("run", "x"), ("project",), ("cron", "add")])
+def test_bash_completes_the_folder_of_cwd(home: Home, tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "projects" / "app").mkdir(parents=True)
+    (tmp_path / "projects" / "apple.txt").touch()
+    line = [*command, "--cwd", f"{tmp_path}/projects/ap"]
+    done = run_cli(
+        home, _MOOT_COMPLETE="bash_complete", COMP_WORDS=" ".join(("moot", *line)), COMP_CWORD=str(len(line))
+    )
+    assert done.stdout.startswith("dir,")
+    # The script hands folders over to bash, which knows them best.
+    script = run_cli(home, "completion", "bash").stdout
+    asked = f'compgen -d -- "{tmp_path}/projects/ap"'
+    found = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+    assert ("compopt -o dirnames" in script, found) == (True, [f"{tmp_path}/projects/app"])
 
 
 def test_without_a_daemon_nothing_is_offered_and_none_is_started(home: Home) -> None:

@@ -170,6 +170,24 @@ async def test_what_is_shown_names_the_setting_that_turns_them_off(
         assert "under [project] in config.toml" in " ".join(refused.stderr.split())
 
 
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_an_agent_whose_file_turns_them_off_is_offered_no_approval(
+    home: Home, provider: Provider, project: Path, columns: int
+) -> None:
+    path = home.write_agent("carl")
+    path.write_text(path.read_text().replace("name: carl", "name: carl\nproject_instructions: false"))
+    with daemon_thread(home) as daemon:
+        with terminal(home, "chat", "carl", "--cwd", str(project), columns=columns) as person:
+            person.wait_for("project_instructions: false")
+            assert "Instructions: AGENTS.md" not in person.seen
+            for command in ("/project", "/project approve"):
+                person.enter(command)
+                person.wait_for("off for carl")
+            assert "Build with make." not in person.seen
+        told = " ".join(daemon.cli("project", "on", "carl").stdout.split())
+        assert "`project_instructions: false` in its AGENT.md" in told
+
+
 async def test_a_model_without_tools_does_not_get_them(home: Home, provider: Provider, project: Path) -> None:
     home.write_config((home.path / "config.toml").read_text().replace('model = "m"', 'model = "m"\ntools = "none"'))
     with daemon_thread(home) as daemon:

@@ -3,10 +3,14 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import click
 
 from moot.wire import moot_pb2 as pb
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # A shell waits for this, so a slow daemon is no reason to wait longer.
 _SECONDS = 2.0
@@ -41,6 +45,22 @@ def _ask_daemon(context: click.Context, message: pb.ClientMessage) -> pb.ServerM
         return asyncio.run(ask())
     except Exception:  # noqa: BLE001 - the line that is being typed must stay as it is
         return None
+
+
+def _make_item(incomplete: str, kind: str) -> "CompletionItem":
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 - only a shell needs it
+
+    return CompletionItem(incomplete, type=kind)
+
+
+def complete_folders(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Let the shell itself complete the name of a folder."""
+    return [_make_item(incomplete, "dir")]
+
+
+def complete_files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Let the shell itself complete the name of a file or folder."""
+    return [_make_item(incomplete, "file")]
 
 
 complete_agents = _complete_with(

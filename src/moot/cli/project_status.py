@@ -29,6 +29,11 @@ def describe_off(agent: str, sender: str) -> str:
     return hint(f"project instructions are off for {who} as {whose}; `{command}` turns them on")
 
 
+def describe_off_for_agent(agent: str) -> str:
+    """Return that an agent never gets instruction files, and what says so."""
+    return f"project instructions are off for {sanitize.name(agent)}: `project_instructions: false` in its AGENT.md"
+
+
 def read_project(cwd: str, *, whole: bool = False) -> Project:
     """Read the project around a folder. With `whole`, the whole texts, whatever a run is told of them."""
     paths = find_paths()

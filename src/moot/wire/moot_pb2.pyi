@@ -2266,18 +2266,20 @@ class StretchOpened(_message.Message):
     def __init__(self, number: _Optional[int] = ..., title: _Optional[str] = ..., resumed: _Optional[int] = ..., resumed_title: _Optional[str] = ...) -> None: ...
 
 class ConversationModel(_message.Message):
-    __slots__ = ("model", "chosen", "previous", "own", "context_window")
+    __slots__ = ("model", "chosen", "previous", "own", "context_window", "provider_model")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     CHOSEN_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     OWN_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_WINDOW_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_MODEL_FIELD_NUMBER: _ClassVar[int]
     model: str
     chosen: str
     previous: str
     own: str
     context_window: int
-    def __init__(self, model: _Optional[str] = ..., chosen: _Optional[str] = ..., previous: _Optional[str] = ..., own: _Optional[str] = ..., context_window: _Optional[int] = ...) -> None: ...
+    provider_model: str
+    def __init__(self, model: _Optional[str] = ..., chosen: _Optional[str] = ..., previous: _Optional[str] = ..., own: _Optional[str] = ..., context_window: _Optional[int] = ..., provider_model: _Optional[str] = ...) -> None: ...
 
 class CronJobInfo(_message.Message):
     __slots__ = ("job_id", "agent", "sender", "name", "runs_as", "prompt", "schedule_type", "schedule", "timezone", "session_mode", "missed", "deliver_to", "timeout_seconds", "cwd", "taint", "created_at", "updated_at", "status", "next_at", "last", "is_workflow", "workflow")
@@ -3768,16 +3770,18 @@ class Trusted(_message.Message):
     def __init__(self, taint: _Optional[str] = ...) -> None: ...
 
 class WorkingDirectory(_message.Message):
-    __slots__ = ("cwd", "is_own", "is_missing", "instructions")
+    __slots__ = ("cwd", "is_own", "is_missing", "instructions", "instructions_off_for_agent")
     CWD_FIELD_NUMBER: _ClassVar[int]
     IS_OWN_FIELD_NUMBER: _ClassVar[int]
     IS_MISSING_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
+    INSTRUCTIONS_OFF_FOR_AGENT_FIELD_NUMBER: _ClassVar[int]
     cwd: str
     is_own: bool
     is_missing: bool
     instructions: bool
-    def __init__(self, cwd: _Optional[str] = ..., is_own: _Optional[bool] = ..., is_missing: _Optional[bool] = ..., instructions: _Optional[bool] = ...) -> None: ...
+    instructions_off_for_agent: bool
+    def __init__(self, cwd: _Optional[str] = ..., is_own: _Optional[bool] = ..., is_missing: _Optional[bool] = ..., instructions: _Optional[bool] = ..., instructions_off_for_agent: _Optional[bool] = ...) -> None: ...
 
 class SecretSet(_message.Message):
     __slots__ = ("name", "replaced")

@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from typing import Any
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -36,6 +36,7 @@ from moot.wire.codec import PROTOCOL_VERSION
 
 # Messages of the history shown when the chat opens.
 _PAST = 500
+_WITHDRAWN_HINT = lines.dim("the up arrow brings its text back")
 # Rows of incomplete text shown above the input.
 _TAIL_ROWS = 12
 
@@ -393,16 +394,18 @@ class ChatController:
             kill = pb.KillMsg(agent=self.agent, sender=self.sender)
             self._connection.post(pb.ClientMessage(kill=kill))
 
-    async def withdraw(self) -> None:
-        """Withdraw the newest queued message and put it back into the input line."""
+    async def withdraw(self) -> list[Line]:
+        """Withdraw the newest queued message. Its text is the newest of the input history."""
         if self._unsent:
-            self.screen.restore_input(self._unsent.pop().typed)
-            return
+            typed = self._unsent.pop().typed
+            self.screen.add_to_history(typed)
+            return [lines.render_withdrawn(typed), _WITHDRAWN_HINT]
         message = pb.WithdrawMsg(agent=self.agent, sender=self.sender)
         withdrawn = (await self.request(pb.ClientMessage(withdraw=message))).withdrawn
         speaker = withdrawn.speaker or self.agent
         typed = format_typed(withdrawn.content, speaker=speaker, primary=self.agent, guest=self._guest)
-        self.screen.restore_input(typed)
+        self.screen.add_to_history(typed)
+        return [_WITHDRAWN_HINT]
 
     def _open_question(self) -> pb.AskUserEvent | None:
         followed = next((view.asked for view in self._views if view.asked is not None), None)
@@ -436,6 +439,19 @@ class ChatController:
 
     def begin(self) -> None:
         self._open_approvals.begin()
+        self.on_focused()
+
+    def on_focused(self) -> None:
+        """The person is here: show what a reload has changed meanwhile."""
+        if self._is_ready:
+            self._start(self.refresh_settings(), "refresh the settings")
+
+    async def refresh_settings(self) -> None:
+        """Read again what the configuration decides: the agents, the model with its window, and the mode."""
+        with suppress(MootError):
+            await self.refresh_agents()
+            await self.mode.refresh()
+        self.screen.redraw()
 
     def _decides(self, typed: str) -> bool:
         """Whether the line was a decision on an approval; if not, it is a message."""

@@ -22,6 +22,7 @@ from moot.wire import moot_pb2 as pb
 GUEST_NOTE = " (guest · text only)"
 MATE_NOTE = " (teammate)"
 _TOOL_COLUMNS = 90
+_WITHDRAWN_COLUMNS = 70
 _UNCHANGED = TextFormat()
 # A mark before each row distinguishes wrapped rows from line ends.
 _GUTTER = f"    {approvals.GUTTER}"
@@ -70,6 +71,10 @@ def render_speaker(name: str, primary: str, note: str = "") -> Line:
 
 def dim(text: str) -> Line:
     return [("class:dim", sanitize.line(text))]
+
+
+def render_withdrawn(content: str) -> Line:
+    return dim(f"✗ withdrawn: {sanitize.line(content, _WITHDRAWN_COLUMNS)}")
 
 
 def render_notice(text: str) -> Line:

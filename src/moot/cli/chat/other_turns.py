@@ -62,6 +62,7 @@ class Host(Protocol):
     async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None: ...
     async def refresh_usage(self) -> None: ...
     async def refresh_asks(self) -> None: ...
+    async def refresh_settings(self) -> None: ...
     def on_context(self, tokens: int) -> None: ...
 
 
@@ -89,6 +90,8 @@ class OtherTurns:
         self._archives: set[tuple[int, bool, int]] = set()
         self._compacted = False
         self._mode_changed = False
+        # What is configured may have changed since the last turn.
+        self._settings_changed = False
         self._handle_disconnect: list[RunView] = []
         # There may be asks from before this chat was opened.
         self._asks_changed = True
@@ -221,6 +224,7 @@ class OtherTurns:
             self._queue_changed = True
             self._news.set()
             if event.kind == pb.STARTED:
+                self._settings_changed = True
                 del self.queued[:1]
                 if not self._chat.is_following(event.user_seq):
                     self._want(event.user_seq)
@@ -246,6 +250,9 @@ class OtherTurns:
                 self._mode_changed = False
                 await self._chat.mode.refresh()
                 self._chat.screen.redraw()
+            if self._settings_changed:
+                self._settings_changed = False
+                await self._chat.refresh_settings()
             if self._compacted:
                 self._compacted = False
                 await self._tell_newest_archive()

@@ -8,7 +8,13 @@ from moot.cli.chat import lines
 from moot.cli.connect import find_paths
 from moot.cli.markdown.styles import HANG, Line
 from moot.cli.program import hint
-from moot.cli.project_status import OFF_IN_CONFIG, are_instructions_on, describe_off, read_project
+from moot.cli.project_status import (
+    OFF_IN_CONFIG,
+    are_instructions_on,
+    describe_off,
+    describe_off_for_agent,
+    read_project,
+)
 from moot.cli.render import sanitize
 from moot.domain.errors import BadRequest
 from moot.domain.mcp import join_digests
@@ -34,6 +40,8 @@ async def find_off(chat: ProjectContext) -> str:
         return OFF_IN_CONFIG
     message = pb.WorkingDirectoryMsg(agent=chat.agent, sender=chat.sender)
     place = (await chat.request(pb.ClientMessage(working_directory=message))).working_directory
+    if place.instructions_off_for_agent:
+        return describe_off_for_agent(chat.agent)
     return "" if place.instructions else describe_off(chat.agent, chat.sender)
 
 

@@ -8,6 +8,8 @@ from moot.cli.render import numbers, sanitize
 
 _BETWEEN = "   "
 _IDLE_KEYS = ("@ brings a guest", "/help", "Ctrl-D leaves")
+# Fewer columns of a model's name say nothing.
+_LEAST_MODEL = 8
 _RUNNING_KEYS = ("/help", "Esc stops")
 
 
@@ -35,12 +37,19 @@ class ToolbarFacts(Struct, frozen=True, kw_only=True):
         shown, short = self._render_context()
         tokens = f"{numbers.format_count(self.tokens)} tokens" if self.tokens else ""
         cost = numbers.format_cost(self.cost) if self.cost else ""
-        row = self._render(shown, tokens, cost, width)
-        # The size of the window goes before the model.
-        return row if sanitize.line(self.model) in row else self._render(short, tokens, cost, width)
-
-    def _render(self, context: str, tokens: str, cost: str, width: int) -> str:
         model = sanitize.line(self.model)
+        # The size of the window goes before the model, and the model before what a person watches: context and cost.
+        forms = [(shown, model), (short, model)]
+        forms += [
+            (short, sanitize.fit(model, room)) for room in range(sanitize.columns(model) - 1, _LEAST_MODEL - 1, -1)
+        ]
+        for context, name in forms:
+            row = self._render(context, tokens, cost, name, width)
+            if f" {name} " in row:
+                return row
+        return row
+
+    def _render(self, context: str, tokens: str, cost: str, model: str, width: int) -> str:
         facts = (
             sanitize.name(self.agent),
             model,
@@ -54,7 +63,7 @@ class ToolbarFacts(Struct, frozen=True, kw_only=True):
             "" if self.is_connected else "connecting",
         )
         keys = _RUNNING_KEYS if self.is_running else _IDLE_KEYS
-        return render_toolbar(facts, keys, width, spare=(tokens, cost, model, context))
+        return render_toolbar(facts, keys, width, spare=(tokens, model, context, cost))
 
     def _render_context(self) -> tuple[str, str]:
         """How full the context window was at the last request, with and without the size of the window."""

@@ -18,6 +18,8 @@ class Totals:
         # The model that gave the last answer, once there is one.
         self._answered_by = ""
         self._next_model = ""
+        # What its provider calls it.
+        self._provider_model = ""
         self.context_tokens = 0
         self._context_window = 0
 
@@ -30,6 +32,10 @@ class Totals:
         """Show the model that was chosen for the conversation, until an answer names its own."""
         if answer.model != self._next_model:
             self._next_model, self._answered_by = answer.model, ""
+        elif answer.provider_model != self._provider_model and self._answered_by:
+            # It was configured anew since the last answer.
+            self._answered_by = answer.provider_model
+        self._provider_model = answer.provider_model
         self._model = answer.chosen or self._model
         self._context_window = answer.context_window
 

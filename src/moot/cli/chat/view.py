@@ -91,7 +91,7 @@ class RunView:
     def _on_withdrawn(self, event: pb.WithdrawnEvent) -> list[Line]:
         self._is_withdrawn = True
         self._echo = ""
-        return [lines.dim(f"✗ withdrawn: {sanitize.line(event.content, _THOUGHT_COLUMNS)}")]
+        return [lines.render_withdrawn(event.content)]
 
     def _on_steered(self, event: pb.SteeredEvent) -> list[Line]:
         if not self.started:

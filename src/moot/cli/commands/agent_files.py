@@ -16,6 +16,7 @@ from moot.agents.file_text import read_text
 from moot.agents.registry import EMBEDDED_NAMES, Registry, read_example
 from moot.cli import exits, output
 from moot.cli.connect import find_paths
+from moot.cli.name_completion import complete_files
 from moot.cli.render import sanitize
 from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folders
 from moot.daemon.config.config_file import load_config
@@ -90,7 +91,7 @@ def keep(names: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.argument("path", nargs=-1)
+@click.argument("path", nargs=-1, shell_complete=complete_files)
 @output.json_option
 def validate(path: tuple[str, ...]) -> int:
     """Check agent files: each PATH (file, folder or agent name), or all of yours. Exits with 78 if one is broken."""
@@ -122,7 +123,7 @@ def validate(path: tuple[str, ...]) -> int:
 
 
 @click.command("import")
-@click.argument("path")
+@click.argument("path", shell_complete=complete_files)
 @click.option("--name", default="", help="Name of the imported agent.")
 @output.json_option
 def import_(path: str, name: str) -> None:

@@ -7,6 +7,7 @@ import click
 from moot.cli import output
 from moot.cli.commands.ask import working_folder
 from moot.cli.connect import send_request
+from moot.cli.name_completion import complete_folders
 from moot.cli.options import conversation_arguments
 from moot.cli.render import sanitize
 from moot.domain.errors import BadRequest
@@ -15,7 +16,7 @@ from moot.wire import moot_pb2 as pb
 
 @click.command()
 @conversation_arguments
-@click.argument("directory", required=False, default="")
+@click.argument("directory", required=False, default="", shell_complete=complete_folders)
 @click.option("--own", is_flag=True, help="Go back to the conversation's own folder.")
 @output.json_option
 def cwd(agent: str, sender: str, directory: str, own: bool) -> None:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from moot.cli import output
 from moot.cli.connect import run_connected
+from moot.cli.name_completion import complete_files
 from moot.cli.options import sender_option
 from moot.cli.render import sanitize, terminal
 from moot.cli.render.numbers import format_plural
@@ -50,7 +51,7 @@ class _Piece(Struct, frozen=True, kw_only=True):
 
 
 @click.command("import")
-@click.argument("file")
+@click.argument("file", shell_complete=complete_files)
 @click.option("--type", "type_name", default="", metavar="TYPE", help="The type of entities without one; CSV needs it.")
 @click.option("--trust", is_flag=True, help="The file is your own: treat its content as trusted.")
 @sender_option

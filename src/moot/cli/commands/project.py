@@ -10,8 +10,15 @@ from moot.cli import output, prompts
 from moot.cli.command_group import CommandGroup
 from moot.cli.commands.ask import working_folder
 from moot.cli.connect import find_paths, run_connected, send_request
+from moot.cli.name_completion import complete_folders
 from moot.cli.options import conversation_arguments
-from moot.cli.project_status import OFF_IN_CONFIG, are_instructions_on, describe_off, read_project
+from moot.cli.project_status import (
+    OFF_IN_CONFIG,
+    are_instructions_on,
+    describe_off,
+    describe_off_for_agent,
+    read_project,
+)
 from moot.cli.render import sanitize, terminal
 from moot.client.connection import Connection
 from moot.domain.errors import BadRequest, Conflict
@@ -20,7 +27,13 @@ from moot.domain.project import Project, ProjectFile
 from moot.tools.files.project_approvals import ProjectApprovals
 from moot.wire import moot_pb2 as pb
 
-_CWD = click.option("--cwd", default="", metavar="DIR", help="A folder of the project. Default: the current one.")
+_CWD = click.option(
+    "--cwd",
+    default="",
+    shell_complete=complete_folders,
+    metavar="DIR",
+    help="A folder of the project. Default: the current one.",
+)
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -104,10 +117,10 @@ def _switch(agent: str, sender: str, *, used: bool) -> None:
     message = pb.WorkingDirectoryMsg(agent=agent, sender=sender, instructions=used)
     place = send_request(pb.ClientMessage(working_directory=message)).working_directory
     text = "are used" if place.instructions else "are not used"
-    output.emit(
-        {"agent": agent, "instructions": place.instructions},
-        render=lambda _: f"Project instructions {text} in this conversation, from the next message on.",
-    )
+    told = f"Project instructions {text} in this conversation, from the next message on."
+    if used and place.instructions_off_for_agent:
+        told = _as_sentence(describe_off_for_agent(agent))
+    output.emit({"agent": agent, "instructions": place.instructions}, render=lambda _: told)
 
 
 def _approvals() -> ProjectApprovals:

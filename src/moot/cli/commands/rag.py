@@ -9,7 +9,7 @@ import click
 from moot.cli import output
 from moot.cli.command_group import CommandGroup
 from moot.cli.connect import require_utf8, run_connected, send_request
-from moot.cli.name_completion import complete_agents
+from moot.cli.name_completion import complete_agents, complete_files
 from moot.cli.options import sender_option
 from moot.cli.render import sanitize, terminal
 from moot.cli.render.numbers import format_plural
@@ -137,7 +137,7 @@ def answer(question: str, source: str, agent: str, sender: str) -> None:
 
 
 @rag.command()
-@click.argument("source")
+@click.argument("source", shell_complete=complete_files)
 @_owner_options
 @output.json_option
 def forget(source: str, agent: str, sender: str) -> None:

@@ -12,6 +12,7 @@ from moot.cli import output, prompts
 from moot.cli.command_group import CommandGroup
 from moot.cli.connect import find_paths
 from moot.cli.exits import Exit
+from moot.cli.name_completion import complete_files
 from moot.cli.program import hint
 from moot.cli.render import sanitize, terminal
 from moot.cli.stdin import read_stdin
@@ -143,7 +144,7 @@ def new(name: str, description: str, kind: str, source: Path | None) -> None:
 
 
 @skills.command()
-@click.argument("source")
+@click.argument("source", shell_complete=complete_files)
 @click.option("--name", default="", help="Add only the skill of this name.")
 @click.option("--digest", default="", help="Add without being asked, if the files have this digest.")
 @output.json_option

@@ -9,6 +9,7 @@ import click
 
 from moot.cli import output, prompts
 from moot.cli.connect import send_request
+from moot.cli.name_completion import complete_files
 from moot.cli.options import conversation_arguments, sender_option
 from moot.cli.render import sanitize
 from moot.cli.render.numbers import format_plural
@@ -68,7 +69,7 @@ def _write_file(target: Path, text: str, *, replace: bool) -> None:
 
 
 @click.command("import")
-@click.argument("file")
+@click.argument("file", shell_complete=complete_files)
 @click.option("--agent", default="", help="Agent name; overrides the one in the file.")
 @click.option("--trust", is_flag=True, help="The file is your own: treat unmarked content as trusted.")
 @sender_option

@@ -253,7 +253,8 @@ class RecordRequests:
     async def working_directory(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("choose the working directory")
         request = message.working_directory
-        key = ConversationKey(self._requests.resolve_agent(request.agent).name, principal.sender(request.sender))
+        agent = self._requests.resolve_agent(request.agent)
+        key = ConversationKey(agent.name, principal.sender(request.sender))
         if request.HasField("cwd"):
             cwd = self._requests.directory(request.cwd)
             await self._store.set_cwd(key, cwd, now=self._clock.now())
@@ -267,7 +268,8 @@ class RecordRequests:
         chosen = loaded.conversation.cwd if loaded is not None else ""
         is_missing = bool(chosen) and not await asyncio.to_thread(os.path.isdir, chosen)
         place = pb.WorkingDirectory(cwd=chosen or self._d.workspaces(key), is_own=not chosen, is_missing=is_missing)
-        place.instructions = is_told
+        place.instructions = is_told and agent.project_instructions
+        place.instructions_off_for_agent = not agent.project_instructions
         reply.send(pb.ServerMessage(working_directory=place))
 
     async def get_usage(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

@@ -62,6 +62,8 @@ class ResumeRequests:
         own = agent.model or self._d.config.current.default_model
         answer = pb.ConversationModel(model=chosen or own, chosen=chosen, previous=previous, own=own)
         answer.context_window = self._d.models.find_window(answer.model)
+        configured = self._d.config.current.models.get(answer.model)
+        answer.provider_model = configured.model if configured is not None else ""
         reply.send(pb.ServerMessage(conversation_model=answer))
 
     async def _check_model(self, name: str) -> None:

@@ -23,6 +23,9 @@ class FakeChat:
     def on_context(self, tokens: int) -> None:
         return
 
+    async def refresh_settings(self) -> None:
+        raise AssertionError("nothing is configured here")
+
     async def refresh_asks(self) -> None:
         raise AssertionError("nothing is asked here")
 

@@ -51,8 +51,23 @@ def test_the_context_is_shown_as_long_as_there_is_room() -> None:
         " writer · qwen2.5-coder · context 12% of 200k · 12.0k tokens · $0.0123 · 1 queued · 2 wait for you"
         "   /help · Esc stops"
     )
-    assert FULL.render(80) == " writer · qwen2.5-coder · context 12% · 1 queued · 2 wait for you   Esc stops"
-    assert FULL.render(62) == " writer · context 12% · 1 queued · 2 wait for you   Esc stops"
+    assert FULL.render(83) == " writer · qwen2.5-… · context 12% · $0.0123 · 1 queued · 2 wait for you   Esc stops"
+    assert FULL.render(80) == " writer · context 12% · $0.0123 · 1 queued · 2 wait for you   Esc stops"
+    assert FULL.render(62) == " writer · $0.0123 · 1 queued · 2 wait for you   Esc stops"
+
+
+def test_cost_and_context_outlast_the_model_in_a_narrow_window() -> None:
+    facts = ToolbarFacts(
+        agent="writer",
+        model="gpt-4.1-mini",
+        mode="work",
+        cost=0.0123,
+        tokens=900,
+        context_tokens=10,
+        context_window=100,
+    )
+    assert facts.render(59) == " writer · mode work · context 10% · $0.0123   Ctrl-D leaves"
+    assert facts.render(79) == " writer · gpt-4.1-mini · mode work · context 10% · $0.0123   Ctrl-D leaves"
 
 
 def test_the_size_of_the_last_request_is_shown_where_nobody_knows_the_window() -> None:

@@ -10,7 +10,7 @@ from tests.talking import Speech, Talking
 from tests.terminal import terminal
 
 CONFIG = PROVIDER_CONFIG
-CONTROL_U, CONTROL_D = "\x15", "\x04"
+CONTROL_U, CONTROL_D, UP = "\x15", "\x04", "\x1b[A"
 
 
 async def busy(talk: Talking, provider: Provider, sender: str = "") -> Speech:
@@ -126,7 +126,7 @@ async def test_moot_stop_withdraws_by_id_and_the_newest(daemon: LiveDaemon, prov
     assert daemon.cli("stop").returncode == 2
 
 
-async def test_the_chat_takes_a_message_back_into_the_input_line(
+async def test_the_chat_takes_a_message_back_and_the_up_arrow_brings_its_text(
     daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     async with daemon.client() as talk:
@@ -137,6 +137,9 @@ async def test_the_chat_takes_a_message_back_into_the_input_line(
             person.wait_for("queued")
             person.enter("/withdraw")
             person.wait_for("withdrawn: too hasty")
+            person.wait_for("the up arrow brings its text back")
+            assert "› too hasty" not in person.rows.text
+            person.type(UP)
             person.wait_on_screen("› too hasty")
             # It is said once.
             assert "before its turn came" not in person.rows.text
@@ -150,6 +153,8 @@ async def test_the_chat_takes_a_message_back_into_the_input_line(
             await eventually(is_queued)
             person.enter("/withdraw")
             person.wait_for("withdrawn: too soon")
+            person.wait_for("the up arrow brings its text back")
+            person.type(UP)
             person.wait_on_screen("› @bob too soon")
             provider.release()
             await first.end()

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from moot.cli.name_completion import complete_agents, complete_senders
+from moot.cli.name_completion import complete_agents, complete_folders, complete_senders
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -53,6 +53,11 @@ def _find_default_sender() -> str:
 private_option = click.option(
     "--all", "shows_private", is_flag=True, help="Also show the text that an assistant does not send to you."
 )
+
+
+def cwd_option(help_text: str) -> Callable[[_F], _F]:
+    """--cwd DIR, which shells complete."""
+    return click.option("--cwd", default="", metavar="DIR", shell_complete=complete_folders, help=help_text)
 
 
 def conversation_arguments(command: _F) -> _F:

@@ -11,10 +11,12 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import Entry
-from moot.domain.run import Run, RunEnd
+from moot.domain.run import Outcome, Run, RunEnd
 from moot.domain.user_message import find_user_messages
 from moot.engine.history import History
 from moot.engine.turn import Progress
+
+_UNANSWERED = "It is kept; the budget of the turn it belongs to is used up."
 
 
 class Entries(Protocol):
@@ -26,6 +28,13 @@ def add_messages(end: RunEnd, progress: Progress | None, history: History, run_i
     if progress is None or not progress.has_messaged:
         return end
     return replace(end, messages=tuple(find_user_messages(history.list_messages(run_id)).values()))
+
+
+def complete_if_delivered(end: RunEnd) -> RunEnd:
+    """Return `completed` for a report that could not be answered because the budget is used up; it is stored."""
+    if end.steps or end.outcome not in (Outcome.LIMIT, Outcome.TIMEOUT):
+        return end
+    return replace(end, outcome=Outcome.COMPLETED, limit="", error=_UNANSWERED)
 
 
 async def load_result(store: Entries, run: Run) -> Run:

@@ -20,7 +20,7 @@ from moot.engine.dependencies import Resolved, RunsDependencies, no_agent
 from moot.engine.history import History
 from moot.engine.lanes import Ticket
 from moot.engine.recorder import PendingMessage, Recorder, on_disk
-from moot.engine.run_results import add_messages
+from moot.engine.run_results import add_messages, complete_if_delivered
 from moot.engine.supervisor import catch
 from moot.engine.turn import Ending, Progress, Turn
 from moot.failpoint import reach
@@ -29,7 +29,6 @@ logger = logging.getLogger(__name__)
 
 # How long a queued message waits before writing it is retried.
 _DISK_SECONDS = 1.0
-_UNANSWERED = "It is kept; the budget of the turn it belongs to is used up."
 
 
 class Turns:
@@ -114,7 +113,7 @@ class Turns:
             if resolved.speaker is None:
                 raise no_agent(request.speaker)
             end, messages = await self._execute(ticket, request, resolved, resolved.speaker, history, emit)
-            return _complete_if_delivered(end) if request.author else end, messages
+            return complete_if_delivered(end) if request.author else end, messages
         except Exception as error:
             if not isinstance(error, NotFound):
                 logger.exception("run %s failed outside its loop", request.id)
@@ -373,13 +372,6 @@ class Turns:
         else:
             pending.stored.add_done_callback(start)
         return emit
-
-
-def _complete_if_delivered(end: RunEnd) -> RunEnd:
-    """Return `completed` for a report that could not be answered because the budget is used up; it is stored."""
-    if end.steps or end.outcome not in (Outcome.LIMIT, Outcome.TIMEOUT):
-        return end
-    return replace(end, outcome=Outcome.COMPLETED, limit="", error=_UNANSWERED)
 
 
 async def _wait_stored(ticket: Ticket, stored: "asyncio.Task[None]") -> None:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from moot.cli import output
 from moot.cli.chat_settings import read_chat_settings
 from moot.cli.connect import daemon_client, find_paths, remote_address
-from moot.cli.name_completion import complete_agents, complete_folders, complete_senders
-from moot.cli.options import private_option, resolve_sender
+from moot.cli.name_completion import complete_agents, complete_senders
+from moot.cli.options import cwd_option, private_option, resolve_sender
 from moot.cli.render import terminal
 from moot.client import daemon_process
 from moot.client.errors import Unreachable
@@ -49,13 +49,7 @@ _RETRY_SECONDS = 0.5
     shell_complete=complete_agents,
     help="Guest agent that answers by default; @NAME overrides it.",
 )
-@click.option(
-    "--cwd",
-    default="",
-    shell_complete=complete_folders,
-    metavar="DIR",
-    help="Working directory of the runs. Default: the current one.",
-)
+@cwd_option("Working directory of the runs. Default: the current one.")
 @click.option("-m", "--message", default="", metavar="TEXT", help="Send this first.")
 @private_option
 @click.option("--plain", is_flag=True, help="Show text as it was written instead of rendering Markdown.")

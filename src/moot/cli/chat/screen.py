@@ -176,8 +176,12 @@ class Screen:
         self.app.invalidate()
 
     def add_to_history(self, text: str) -> None:
-        """Add an earlier message to the input history (up arrow)."""
-        self._buffer.history.append_string(text)
+        """Add an earlier message to the input history (up arrow), unless it is the newest there."""
+        if self._buffer.history.get_strings()[-1:] != [text]:
+            self._buffer.history.append_string(text)
+            if not self._buffer.text:
+                # The line reads its history again.
+                self._buffer.reset()
 
     def restore_input(self, text: str) -> None:
         """Put a message that could not be sent back into the input line if that is empty."""

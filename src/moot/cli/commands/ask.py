@@ -11,8 +11,7 @@ import click
 from moot.cli import output
 from moot.cli.connect import caller_search_path, remote_address, require_utf8
 from moot.cli.follow.follow_run import RunFollower, Target
-from moot.cli.name_completion import complete_folders
-from moot.cli.options import conversation_arguments, private_option
+from moot.cli.options import conversation_arguments, cwd_option, private_option
 from moot.cli.stdin import read_piped, read_stdin
 from moot.client import caller
 from moot.domain.errors import BadRequest
@@ -28,13 +27,7 @@ def limit_option(flags: str, name: str, kind: Any, text: str) -> Callable[[Any],
 @conversation_arguments
 @click.argument("text", required=False)
 @click.option("--guest", default="", metavar="AGENT", help="Guest agent that answers this turn.")
-@click.option(
-    "--cwd",
-    default="",
-    shell_complete=complete_folders,
-    metavar="DIR",
-    help="Working directory of this run. Default: the current one.",
-)
+@cwd_option("Working directory of this run. Default: the current one.")
 @click.option("--message-id", default="", metavar="ID", help="Idempotency key: the same ID is one turn.")
 @click.option("--steer", is_flag=True, help="Show TEXT to the active run at its next step, if there is one.")
 @limit_option("--max-steps", "steps", click.IntRange(min=1), "Maximum number of model calls.")

@@ -8,8 +8,8 @@ from moot.cli import output, prompts
 from moot.cli.command_group import CommandGroup
 from moot.cli.commands.ask import working_folder
 from moot.cli.connect import caller_search_path, require_utf8, send_request
-from moot.cli.name_completion import complete_agents, complete_cron_jobs, complete_folders
-from moot.cli.options import sender_option
+from moot.cli.name_completion import complete_agents, complete_cron_jobs
+from moot.cli.options import cwd_option, sender_option
 from moot.cli.render import cron_lines
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
@@ -84,13 +84,7 @@ def _list_jobs(agent: str, sender: str) -> None:
     help="Report results in the conversation, or only keep them in the history of the job.",
 )
 @click.option("--timeout", default="", metavar="DURATION", help="How long a run may work, such as 10m.")
-@click.option(
-    "--cwd",
-    default="",
-    shell_complete=complete_folders,
-    metavar="DIR",
-    help="Working directory of the runs. Default: the current one.",
-)
+@cwd_option("Working directory of the runs. Default: the current one.")
 @output.json_option
 def add(name: str, prompt: str, *, deliver: str, cwd: str, **options: str) -> None:
     """Add job NAME, which gives an agent PROMPT; a job of the same name is replaced.

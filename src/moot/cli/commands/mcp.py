@@ -11,7 +11,7 @@ from moot.cli import exits, output, prompts
 from moot.cli.command_group import CommandGroup
 from moot.cli.connect import find_paths, send_request
 from moot.cli.follow import tool_notices
-from moot.cli.name_completion import complete_folders
+from moot.cli.options import cwd_option
 from moot.cli.program import hint
 from moot.cli.render import sanitize, terminal
 from moot.cli.render.mcp_texts import list_waiting, render_texts
@@ -43,19 +43,8 @@ def mcp(context: click.Context) -> None:
 @click.option("--url", default="", help="The address of a server over streamable HTTP, instead of a command.")
 @click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="A variable; the value may be env:VARIABLE.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="Likewise for a header.")
-@click.option(
-    "--cwd",
-    default="",
-    shell_complete=complete_folders,
-    help="Working directory of the command, the only folder it can write to.",
-)
-@click.option(
-    "--readable",
-    multiple=True,
-    shell_complete=complete_folders,
-    metavar="DIR",
-    help="Another folder it may read; may be repeated.",
-)
+@cwd_option("Working directory of the command, the only folder it can write to.")
+@click.option("--readable", multiple=True, metavar="DIR", help="Another folder it may read; may be repeated.")
 @click.option("--network", is_flag=True, help="Allow network access from the sandbox.")
 @click.option("--no-sandbox", is_flag=True, help="Run it without the sandbox, with your own permissions.")
 @click.option(

@@ -10,8 +10,7 @@ from moot.cli import output, prompts
 from moot.cli.command_group import CommandGroup
 from moot.cli.commands.ask import working_folder
 from moot.cli.connect import find_paths, run_connected, send_request
-from moot.cli.name_completion import complete_folders
-from moot.cli.options import conversation_arguments
+from moot.cli.options import conversation_arguments, cwd_option
 from moot.cli.project_status import (
     OFF_IN_CONFIG,
     are_instructions_on,
@@ -27,13 +26,7 @@ from moot.domain.project import Project, ProjectFile
 from moot.tools.files.project_approvals import ProjectApprovals
 from moot.wire import moot_pb2 as pb
 
-_CWD = click.option(
-    "--cwd",
-    default="",
-    shell_complete=complete_folders,
-    metavar="DIR",
-    help="A folder of the project. Default: the current one.",
-)
+_CWD = cwd_option("A folder of the project. Default: the current one.")
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)

@@ -15,8 +15,7 @@ from moot.cli.connect import caller_search_path, daemon_client, require_utf8
 from moot.cli.exits import Exit
 from moot.cli.follow import tool_notices
 from moot.cli.follow.follow_run import RunFollower, Target
-from moot.cli.name_completion import complete_folders
-from moot.cli.options import private_option, sender_option
+from moot.cli.options import cwd_option, private_option, sender_option
 from moot.cli.render import plain_data, sanitize, terminal
 from moot.cli.stdin import read_stdin
 from moot.client.connection import Connection
@@ -35,13 +34,7 @@ from moot.wire import moot_pb2 as pb
     metavar="NAMES",
     help="Only these tools (names or patterns, comma-separated). Other tools of the agent need approval.",
 )
-@click.option(
-    "--cwd",
-    default="",
-    shell_complete=complete_folders,
-    metavar="DIR",
-    help="Working directory of the run. Default: the current one.",
-)
+@cwd_option("Working directory of the run. Default: the current one.")
 @click.option("--message-id", default="", metavar="ID", help="Idempotency key: the same ID is one run.")
 @limit_option("--max-steps", "steps", click.IntRange(min=1), "Maximum number of model calls.")
 @limit_option(

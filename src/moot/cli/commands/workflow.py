@@ -13,8 +13,8 @@ from moot.cli.commands.ask import working_folder
 from moot.cli.connect import caller_search_path, send_request
 from moot.cli.exits import Exit
 from moot.cli.follow import workflow_progress
-from moot.cli.name_completion import complete_agents, complete_folders, complete_workflow_runs, complete_workflows
-from moot.cli.options import sender_option
+from moot.cli.name_completion import complete_agents, complete_workflow_runs, complete_workflows
+from moot.cli.options import cwd_option, sender_option
 from moot.cli.program import hint
 from moot.cli.render import cron_lines, sanitize, terminal, workflow_lines
 from moot.cli.render.workflow_lines import Picture
@@ -65,13 +65,7 @@ def _list_workflows(sender: str) -> None:
     shell_complete=complete_agents,
     help="Also report the result in your conversation with AGENT.",
 )
-@click.option(
-    "--cwd",
-    default="",
-    shell_complete=complete_folders,
-    metavar="DIR",
-    help="Working directory of the steps. Default: the current one.",
-)
+@cwd_option("Working directory of the steps. Default: the current one.")
 @sender_option
 @_ascii_option
 @output.json_option
@@ -153,13 +147,7 @@ def cancel(run: str, sender: str) -> None:
     shell_complete=complete_agents,
     help="Your conversation with AGENT gets the results of scheduled runs. Default: moot.",
 )
-@click.option(
-    "--cwd",
-    default="",
-    shell_complete=complete_folders,
-    metavar="DIR",
-    help="Working directory of scheduled runs. Default: the current one.",
-)
+@cwd_option("Working directory of scheduled runs. Default: the current one.")
 @sender_option
 @output.json_option
 def save(file: str, name: str, agent: str, cwd: str, sender: str) -> None:
@@ -200,13 +188,7 @@ def save(file: str, name: str, agent: str, cwd: str, sender: str) -> None:
 @click.option(
     "--deliver", type=click.Choice(["conversation", "none"]), default="conversation", help="Where results are reported."
 )
-@click.option(
-    "--cwd",
-    default="",
-    shell_complete=complete_folders,
-    metavar="DIR",
-    help="Working directory of the steps. Default: the current one.",
-)
+@cwd_option("Working directory of the steps. Default: the current one.")
 @sender_option
 @output.json_option
 def schedule(workflow: str, *, name: str, deliver: str, cwd: str, sender: str, **options: str) -> None:

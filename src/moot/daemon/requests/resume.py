@@ -63,7 +63,9 @@ class ResumeRequests:
         answer = pb.ConversationModel(model=chosen or own, chosen=chosen, previous=previous, own=own)
         answer.context_window = self._d.models.find_window(answer.model)
         configured = self._d.config.current.models.get(answer.model)
-        answer.provider_model = configured.model if configured is not None else ""
+        # That of an embedded model may be the path of its file.
+        if configured is not None and configured.provider != "local":
+            answer.provider_model = configured.model
         reply.send(pb.ServerMessage(conversation_model=answer))
 
     async def _check_model(self, name: str) -> None:

@@ -122,7 +122,7 @@ def clone_skills(source: str, config: SkillConfig, *, protocol: str = "https", p
         target = os.path.join(folder, "repository")
         more = [f"protocol.{protocol}.allow=always", *([f"http.curloptResolve={pinned}"] if pinned else [])]
         settings = [word for each in (*_GIT_SETTINGS, *more) for word in ("-c", each)]
-        words = ["clone", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--template="]
+        words = ["clone", "--quiet", "--no-tags", "--no-recurse-submodules", "--template="]
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": folder,
@@ -137,9 +137,9 @@ def clone_skills(source: str, config: SkillConfig, *, protocol: str = "https", p
             # A repository is fetched as one file.
             resource.setrlimit(resource.RLIMIT_FSIZE, (config.archive_bytes, config.archive_bytes))
 
-        try:
-            done = subprocess.run(
-                [git, *settings, *words, "--", source, target],
+        def clone(*options: str) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [git, *settings, *words, *options, "--", source, target],
                 env=environment,
                 capture_output=True,
                 text=True,
@@ -148,6 +148,12 @@ def clone_skills(source: str, config: SkillConfig, *, protocol: str = "https", p
                 check=False,
                 preexec_fn=bound_size,
             )
+
+        try:
+            done = clone("--depth=1")
+            if done.returncode and "does not support shallow" in done.stderr:
+                # A plain web server has no part of a history.
+                done = clone()
         except subprocess.TimeoutExpired as error:
             raise Unavailable(f"{source} could not be fetched within {_GIT_SECONDS:g} seconds") from error
         if done.returncode:

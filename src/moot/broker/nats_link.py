@@ -68,17 +68,18 @@ class _Publication:
     def __init__(self, message_ids: Iterable[str]) -> None:
         self.results: dict[str, Position | BrokerUnavailable] = {}
         self.is_answered = asyncio.get_running_loop().create_future()
-        self._missing = set(message_ids)
+        self._message_ids = list(message_ids)
 
     def answer(self, message_id: str, result: Position | BrokerUnavailable) -> None:
-        if message_id in self._missing:
-            self._missing.discard(message_id)
-            self.results[message_id] = result
-            if not self._missing and not self.is_answered.done():
+        """Note the first answer to a message."""
+        results = self.results
+        if message_id not in results:
+            results[message_id] = result
+            if len(results) == len(self._message_ids) and not self.is_answered.done():
                 self.is_answered.set_result(None)
 
     def give_up(self, error: BrokerUnavailable) -> None:
-        for message_id in list(self._missing):
+        for message_id in self._message_ids:
             self.answer(message_id, error)
 
 
@@ -201,12 +202,13 @@ class NatsLink:
 
     async def publish_all(self, parcels: Mapping[str, Parcel]) -> dict[str, Position | BrokerUnavailable]:
         publication = _Publication(parcels)
+        most = self.client.max_payload
         tokens: list[bytes] = []
         commands: list[bytes] = []
         for message_id, parcel in parcels.items():
             token = str(next(self._numbers))
             try:
-                commands.append(self._make_command(parcel, message_id, token))
+                commands.append(self._make_command(parcel, message_id, token, most))
             except nats.errors.Error as error:
                 publication.answer(message_id, self.explain(error))
                 continue
@@ -225,8 +227,8 @@ class NatsLink:
                 self._waiting.pop(each, None)
         return publication.results
 
-    def _make_command(self, parcel: Parcel, message_id: str, token: str) -> bytes:
-        if len(parcel.payload) > self.client.max_payload:
+    def _make_command(self, parcel: Parcel, message_id: str, token: str, most_payload: int) -> bytes:
+        if len(parcel.payload) > most_payload:
             raise nats.errors.MaxPayloadError
         headers = {"Nats-Msg-Id": message_id, **parcel.headers}
         return make_publish_command(parcel.subject, f"{self._inbox}.{token}", headers, parcel.payload)

@@ -112,5 +112,5 @@ def make_malformed_name(name: str) -> str:
 
 def restore_subject(subject: str) -> str:
     """Return the subject as it was published: the stream has split the id of the goal into tokens."""
-    kind, what, *groups = subject.split(".")
-    return f"{kind}.{what}.{'-'.join(groups)}"
+    kind, what, groups = subject.split(".", 2)
+    return f"{kind}.{what}.{groups.replace('.', '-')}"

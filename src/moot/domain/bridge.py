@@ -57,9 +57,14 @@ _FIELDS: dict[BridgeType, dict[str, tuple[type, bool]]] = {
 }
 
 
+def may_be_bridge(body: str) -> bool:
+    """Whether a body may be a bridge message: most are none, which shows at their first character."""
+    return body.startswith("{") or (body[:1].isspace() and body.lstrip().startswith("{"))
+
+
 def parse_bridge(body: str) -> BridgeMessage | None:
     """Return the bridge message in a body; None for any other text. Raise BadRequest for a malformed one."""
-    if not body.lstrip().startswith("{"):
+    if not may_be_bridge(body):
         return None
     try:
         data: Any = msgspec.json.decode(body)

@@ -47,7 +47,7 @@ MAX_NAME = 256
 _Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 
 
-class InboxMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class InboxMessage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A mail on the wire. Unknown fields are ignored, so that others can add some."""
 
     from_agent_id: _Name
@@ -74,7 +74,7 @@ class MailNotice(Struct, frozen=True, kw_only=True):
     message: InboxMessage
 
 
-class MailHeaders(Struct, frozen=True, kw_only=True):
+class MailHeaders(Struct, frozen=True, kw_only=True, gc=False):
     """What goes beside a message: its id, the daemon that sends it, what caused it, and the signature."""
 
     id: str = ""
@@ -101,11 +101,12 @@ def read_subject(subject: str) -> tuple[str, str] | None:
     return (kind, goal_id) if str(UUID(goal_id)) == goal_id else None
 
 
-def write_message(mail: Mail) -> InboxMessage:
+def write_message(mail: Mail, *, from_agent: str = "", to_agent: str = "") -> InboxMessage:
+    """Return a mail as it is sent. The names of its agents are those of the mail, unless others are given."""
     return InboxMessage(
-        from_agent_id=mail.from_agent,
+        from_agent_id=from_agent or mail.from_agent,
         from_goal_id=_parse_uuid(mail.from_goal),
-        to_agent_id=mail.to_agent,
+        to_agent_id=to_agent or mail.to_agent,
         body=mail.body,
         sent_at=datetime.fromtimestamp(mail.sent_at, UTC),
         correlation_id=UUID(mail.correlation_id) if mail.correlation_id else None,
@@ -118,12 +119,12 @@ def _parse_uuid(text: str) -> UUID:
     return UUID(text)
 
 
-def encode_message(mail: Mail) -> bytes:
-    return msgspec.json.encode(write_message(mail))
+def encode_message(mail: Mail, *, to_agent: str = "") -> bytes:
+    return msgspec.json.encode(write_message(mail, to_agent=to_agent))
 
 
-def encode_notice(mail: Mail, state: NoticeState, reason: str) -> bytes:
-    message = write_message(mail)
+def encode_notice(mail: Mail, state: NoticeState, reason: str, *, from_agent: str = "") -> bytes:
+    message = write_message(mail, from_agent=from_agent)
     notice = MailNotice(mail_id=mail.id, goal_id=mail.goal_id, state=state, reason=reason[:1_000], message=message)
     return msgspec.json.encode(notice)
 
@@ -220,11 +221,11 @@ def _check_message(message: InboxMessage) -> None:
         raise BadRequest("`sent_at` is not a valid time")
 
 
-def write_headers(headers: MailHeaders) -> dict[str, str]:
-    """Return the headers as they are sent: those that say nothing are left out."""
-    written = {DAEMON: headers.daemon, THREAD: headers.thread, SIGNATURE: headers.signature}
-    if headers.proof:
-        written[PROOF] = headers.proof
+def write_headers(headers: MailHeaders, *, signature: str = "", proof: str = "") -> dict[str, str]:
+    """Return the headers as they are sent, with this signature or their own: those that say nothing are left out."""
+    written = {DAEMON: headers.daemon, THREAD: headers.thread, SIGNATURE: signature or headers.signature}
+    if proof or headers.proof:
+        written[PROOF] = proof or headers.proof
     if headers.hops:
         written[HOPS] = str(headers.hops)
     if headers.taint:
@@ -234,7 +235,7 @@ def write_headers(headers: MailHeaders) -> dict[str, str]:
 
 def check_sendable(mail: Mail) -> None:
     """Raise BadRequest for a mail that no other daemon could read: it would be dropped there."""
-    _check_headers(MailHeaders(id=mail.id, daemon="any", thread=mail.thread, hops=mail.hops, taint=mail.taint))
+    _check_cause(mail.thread, mail.taint)
     if len(mail.from_agent) > MAX_NAME or not 0 <= mail.hops <= _MOST_HOPS:
         raise BadRequest("its sender has too long a name, or it is the result of too many others")
 
@@ -259,9 +260,14 @@ def _check_headers(headers: MailHeaders) -> None:
         raise BadRequest("its id is not valid")
     if not is_daemon_name(headers.daemon):
         raise BadRequest(f"`{DAEMON}` is not valid")
-    if _THREAD.fullmatch(headers.thread) is None:
+    _check_cause(headers.thread, headers.taint)
+
+
+def _check_cause(thread: str, taint: frozenset[str]) -> None:
+    if _THREAD.fullmatch(thread) is None:
         raise BadRequest(f"`{THREAD}` is not valid")
-    _check_taint(headers.taint)
+    if taint:
+        _check_taint(taint)
 
 
 def _read_hops(text: str) -> int:
@@ -293,7 +299,7 @@ def _check_taint(taint: frozenset[str]) -> None:
 
 def list_signed_bytes(subject: str, headers: MailHeaders, payload: bytes) -> bytes:
     """Return the bytes that are signed. The length before each part makes them different for any two messages."""
-    taint = _write_taint(headers.taint)
+    taint = _write_taint(headers.taint) if headers.taint else "[]"
     text = (
         f"moot-mail-1:{len(subject)}:{subject}{len(headers.id)}:{headers.id}{len(headers.daemon)}:{headers.daemon}"
         f"{len(headers.thread)}:{headers.thread}{headers.hops}:{len(taint)}:{taint}"

@@ -67,7 +67,7 @@ def make_mail_id(run_id: str, call_id: str, goal_id: str) -> str:
 
 def check_body(body: str) -> None:
     """Raise BadRequest for a body that cannot be sent."""
-    size = len(body.encode("utf-8", "surrogatepass"))
+    size = len(body) if body.isascii() else len(body.encode("utf-8", "surrogatepass"))
     if len(body) < MIN_BODY_CHARS:
         raise BadRequest("`message` is empty", fix="Write what the peer should know.")
     if size > MAX_BODY_BYTES:

@@ -15,14 +15,14 @@ from moot.domain.uuid_text import hash_to_uuid
 MOST_FAILED = 1_000
 
 
-class Position(Struct, frozen=True, order=True):
+class Position(Struct, frozen=True, order=True, gc=False):
     """The place of a message in the broker's stream. A broker that lost its data begins a stream with another id."""
 
     stream: str
     sequence: int
 
 
-class OutboxItem(Struct, frozen=True, kw_only=True):
+class OutboxItem(Struct, frozen=True, kw_only=True, gc=False):
     """A mail for a goal of another daemon, or a notice about a mail from there."""
 
     # In the order they were written; items for one goal are published in this order.

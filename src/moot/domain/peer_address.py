@@ -5,6 +5,7 @@ Used by multiagent/peers/ and by agents/agent_md.py. Pure.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 # The name of a sender that is a person begins with this; no agent's name does.
 PERSON = "@"
@@ -13,6 +14,7 @@ _DAEMON_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _PATTERN = re.compile(r"(?:[a-z0-9][a-z0-9_-]{0,63}\*?|\*)(?:@(?:[a-z0-9][a-z0-9-]{0,62}\*?|\*))?")
 
 
+@lru_cache(maxsize=256)
 def is_daemon_name(text: str) -> bool:
     return _DAEMON_NAME.fullmatch(text) is not None
 
@@ -22,6 +24,7 @@ def join_address(agent: str, daemon: str) -> str:
     return f"{agent}@{daemon}" if daemon else agent
 
 
+@lru_cache(maxsize=1024)
 def split_address(address: str) -> tuple[str, str]:
     """Return the name of the agent and of its daemon; the latter is empty for an agent of this daemon."""
     agent, at, daemon = address.rpartition("@")
@@ -39,6 +42,8 @@ def is_allowed(patterns: Sequence[str] | None, address: str) -> bool:
     A pattern is compared with the name and with the whole address. A `*` at the end of either part stands for any
     ending.
     """
+    if patterns is None and "@" not in address:
+        return True
     agent, daemon = split_address(address)
     if patterns is None:
         return not daemon

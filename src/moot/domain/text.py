@@ -351,6 +351,8 @@ def clean(text: str) -> str:
     """Make text from a tool or a model safe to store and send: no NUL, no half of a surrogate pair."""
     if "\x00" in text:
         text = text.replace("\x00", "\ufffd")
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -9,9 +9,8 @@ from uuid import NAMESPACE_OID, UUID
 
 _USUAL_FORM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAMESPACE = NAMESPACE_OID.bytes
-# What is kept of a hash, and what says that it is a UUID of version 5.
-_HASH_BITS = (1 << 128) - 1 & ~(15 << 76 | 3 << 62)
-_VERSION_5 = 5 << 76 | 2 << 62
+# The digit that contains the variant of a UUID, by the digit that a hash has there.
+_VARIANTS = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 
 
 def write_uuid(value: int) -> str:
@@ -31,5 +30,6 @@ def read_uuid(text: str) -> int | None:
 
 def hash_to_uuid(name: str) -> str:
     """Return the UUID of version 5 for a name, as `uuid5` does."""
-    digest = sha1(_NAMESPACE + name.encode(), usedforsecurity=False).digest()
-    return write_uuid(int.from_bytes(digest[:16], "big") & _HASH_BITS | _VERSION_5)
+    digits = sha1(_NAMESPACE + name.encode(), usedforsecurity=False).hexdigest()
+    variant = _VARIANTS[digits[16]]
+    return f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"

@@ -202,8 +202,9 @@ class Bus:
                         read(event)
                     except Exception:
                         logger.exception("a reader of events failed")
-                for subscription in tuple(self._subscriptions):
-                    subscription.offer(event)
+                if self._subscriptions:
+                    for subscription in tuple(self._subscriptions):
+                        subscription.offer(event)
         finally:
             self._is_delivering = False
 

@@ -12,6 +12,7 @@ from moot.domain.goal import read_goal_id
 from moot.domain.inbox_message import NoticeState
 from moot.domain.mail import Mail
 from moot.domain.outbox import make_notice_id
+from moot.store import rows
 
 
 def load_store_number(db: apsw.Connection) -> int:
@@ -27,24 +28,34 @@ def add(db: apsw.Connection, mails: Sequence[Mail], state: NoticeState, reason: 
             insert(db, make_notice_id(mail.id, state), mail, state, reason)
 
 
+_INSERT = (
+    "INSERT INTO outbox (id, goal_id, store, conversation, content, notice, reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (id) DO NOTHING"
+)
+
+
 def insert(
     db: apsw.Connection, item_id: str, mail: Mail, notice: NoticeState | None = None, reason: str = ""
 ) -> int | None:
     """Write an item and return its number, or None if it is there already."""
+    db.execute(_INSERT, _make_row(item_id, mail, notice, reason))
+    return db.last_insert_rowid() if db.changes() else None
+
+
+def insert_all(db: apsw.Connection, mails: Sequence[Mail]) -> dict[str, int]:
+    """Write mail for other daemons; return the numbers of the items that are new, by their ids."""
+    newest, before = db.execute("SELECT coalesce(max(number), 0) FROM outbox").get, db.total_changes()
+    db.executemany(_INSERT, [_make_row(mail.id, mail) for mail in mails])
+    if db.total_changes() - before == len(mails):
+        # Each has the number after that of the one before it.
+        first = db.last_insert_rowid() - len(mails) + 1
+        return {mail.id: number for number, mail in enumerate(mails, start=first)}
+    return dict(db.execute("SELECT id, number FROM outbox WHERE number > ?", (newest,)))
+
+
+def _make_row(item_id: str, mail: Mail, notice: NoticeState | None = None, reason: str = "") -> rows.Row:
     to, own = (mail.goal_id, mail.from_goal) if notice is None else (mail.from_goal, mail.goal_id)
     receiver, here = read_goal_id(to), read_goal_id(own)
     assert receiver is not None, "the receiver is a goal"
-    db.execute(
-        "INSERT INTO outbox (id, goal_id, store, conversation, content, notice, reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (id) DO NOTHING",
-        (
-            item_id,
-            to,
-            receiver[0],
-            here[1] if here is not None else 0,
-            msgspec.json.encode(mail).decode(),
-            notice or "",
-            reason,
-        ),
-    )
-    return db.last_insert_rowid() if db.changes() else None
+    conversation = here[1] if here is not None else 0
+    return item_id, to, receiver[0], conversation, msgspec.json.encode(mail).decode(), notice or "", reason

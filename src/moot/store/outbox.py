@@ -20,7 +20,8 @@ from moot.domain.outbox import (
     ReturnedMail,
     make_resent_id,
 )
-from moot.store import dialect, lost_mail, mail_rows, notices, rows, sent_bridges
+from moot.domain.ports.outbox import CheckTokens
+from moot.store import dialect, lost_mail, mail_rows, notices, rows, sent_bridges, tokens
 from moot.store.sqlite import SqliteStore
 
 _COLUMNS = "number, id, content, notice, reason, stream, sequence"
@@ -40,8 +41,8 @@ class SqliteOutbox:
     async def load_store_number(self) -> int:
         return await self._store.read(notices.load_store_number)
 
-    async def add(self, mails: Sequence[Mail], *, most: int) -> list[OutboxItem]:
-        return await self._store.post(lambda db: _add(db, mails, most), "outbox")
+    async def add(self, mails: Sequence[Mail], *, most: int, check: CheckTokens | None = None) -> list[OutboxItem]:
+        return await self._store.post(lambda db: _add(db, mails, most, check), "outbox")
 
     async def list_unpublished(self, stream: str, *, after: int, limit: int) -> list[OutboxItem]:
         return await self._store.read(
@@ -100,21 +101,21 @@ def _count_waiting(db: apsw.Connection) -> int:
     return int(db.execute(f"SELECT count(*) FROM outbox WHERE {_IS_WAITING}").get)
 
 
-def _add(db: apsw.Connection, mails: Sequence[Mail], most: int) -> list[OutboxItem]:
+def _add(db: apsw.Connection, mails: Sequence[Mail], most: int, check: CheckTokens | None) -> list[OutboxItem]:
+    if check is not None:
+        check(tokens.list_tokens(db))
     # The numbers of the items tell how many wait at most, without a look at each of them.
     if db.execute(_MOST_WAITING).get + len(mails) > most and _count_waiting(db) + len(mails) > most:
         raise Busy(
             f"{most} messages wait for other daemons already",
             fix="See `moot peers outbox`; `max_outbox` under [broker] allows more.",
         )
-    items: list[OutboxItem] = []
     for mail in mails:
-        number = notices.insert(db, mail.id, mail)
-        if number is not None:
-            items.append(OutboxItem(number=number, id=mail.id, mail=mail))
         if mail.correlation_id and is_bridge(mail.body):
             sent_bridges.insert(db, mail)
-    return items
+    numbers = notices.insert_all(db, mails)
+    new = [(numbers.pop(mail.id, None), mail) for mail in mails]
+    return [OutboxItem(number=number, id=mail.id, mail=mail) for number, mail in new if number is not None]
 
 
 def _set_positions(db: apsw.Connection, positions: Mapping[str, Position]) -> None:

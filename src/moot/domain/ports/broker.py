@@ -23,7 +23,7 @@ class BrokerUnavailable(Unavailable):
     """The broker cannot be reached, or did not accept a message. The message stays in the outbox."""
 
 
-class Parcel(Struct, frozen=True, kw_only=True):
+class Parcel(Struct, frozen=True, kw_only=True, gc=False):
     """A message as the broker carries it. Its subject ends with the id of the goal it is for."""
 
     subject: str
@@ -31,7 +31,7 @@ class Parcel(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str]
 
 
-class Arrival(Struct, frozen=True, kw_only=True):
+class Arrival(Struct, frozen=True, kw_only=True, gc=False):
     """A message that came from the broker. It may come again: after a crash, or because it was published twice."""
 
     parcel: Parcel

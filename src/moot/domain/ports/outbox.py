@@ -1,10 +1,14 @@
 """The ports Outbox and KnownDaemons for mail between daemons. Implemented in store/outbox.py and known_daemons.py."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from moot.domain.mail import DeadMail, Mail
 from moot.domain.outbox import KnownDaemon, OutboxItem, Position, Receipt, ReceiptResult, ReturnedMail
+from moot.domain.token import Token
+
+# Raises what prevents a transaction while there are these tokens.
+CheckTokens = Callable[[Sequence[Token]], None]
 
 
 class Outbox(Protocol):
@@ -14,10 +18,11 @@ class Outbox(Protocol):
         """Return the number that is in the ids of the goals of this store."""
         ...
 
-    async def add(self, mails: Sequence[Mail], *, most: int) -> list[OutboxItem]:
+    async def add(self, mails: Sequence[Mail], *, most: int, check: CheckTokens | None = None) -> list[OutboxItem]:
         """Add mail for goals of other stores, and return what was added. Mail that is there already is ignored.
 
-        Raise Busy, and add nothing, if more than `most` would wait.
+        Raise Busy, and add nothing, if more than `most` would wait. `check` is called in the transaction with all
+        tokens; if it raises, nothing is added. It runs in another thread.
         """
         ...
 

@@ -18,6 +18,7 @@ from moot.domain.token import Token
 from moot.multiagent.peers.daemons.remote_directory import RemoteAgent, RemoteDirectory
 
 _NOWHERE = EventSource(key=ConversationKey("", ""), root=ConversationKey("", ""))
+_OWNER_ALONE: frozenset[str] = frozenset()
 
 
 class PeerSummary(Struct, frozen=True, kw_only=True):
@@ -63,7 +64,7 @@ class PeerDirectory:
     def explain_unknown(self, to: str) -> str:
         """Return why there is no agent with this address or name."""
         away = self._remote.find_away(to) if self._remote is not None else ""
-        return f"daemon `{away}` of agent `{to}` is not connected" if away else f"unknown agent_id `{to}`"
+        return f"daemon `{away}` of agent `{to}` is not connected" if away else explain_unknown(to)
 
     def list_local_peers(self, caller: str) -> list[PeerSummary]:
         """Return all other agents of this daemon, also those that cannot be reached."""
@@ -103,6 +104,10 @@ class PeerDirectory:
         return "" if is_allowed(accepts, own) else explain_not_accepted(peer.address, own, accepts)
 
 
+def explain_unknown(to: str) -> str:
+    return f"unknown agent_id `{to}`"
+
+
 def explain_refusal(sender: Agent, receiver: Agent) -> str:
     """Return why the sender may not write to the receiver; empty if it may."""
     if not is_allowed(sender.allowed_delegates, receiver.name):
@@ -131,6 +136,8 @@ def find_principal(sender: str, tokens: Sequence[Token]) -> frozenset[str]:
 
     A revoked token counts as well: its conversations do not become the owner's.
     """
+    if not tokens:
+        return _OWNER_ALONE
     owner = owner_of(sender)
     return frozenset(
         token.sender for token in tokens if SenderSet(names=(token.sender,), patterns=token.senders).includes(owner)

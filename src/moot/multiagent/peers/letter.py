@@ -71,7 +71,7 @@ def make_mail_of(letter: Letter, goal_id: str, to_agent: str, now: float) -> Mai
         to_agent=to_agent,
         body=letter.body,
         sent_at=now,
-        correlation_id=parse_uuid(letter.correlation_id) or "",
+        correlation_id=(parse_uuid(letter.correlation_id) or "") if letter.correlation_id else "",
         thread=letter.thread or letter.origin[0],
         hops=letter.hops,
         taint=letter.taint,
@@ -79,6 +79,8 @@ def make_mail_of(letter: Letter, goal_id: str, to_agent: str, now: float) -> Mai
 
 
 def join_reports(*reports: DeliveryReport) -> DeliveryReport:
+    if len(reports) == 1:
+        return reports[0]
     return DeliveryReport(
         delivered_to=tuple(goal_id for report in reports for goal_id in report.delivered_to),
         unreachable_reasons=tuple(reason for report in reports for reason in report.unreachable_reasons),

@@ -27,7 +27,7 @@ from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.redact_text import LONG_TEXT, redact_text
 from moot.multiagent.peers.bridge import check_bridge, read_bridge
-from moot.multiagent.peers.directory import PeerDirectory, explain_refusal, find_principal, make_source
+from moot.multiagent.peers.directory import PeerDirectory, explain_refusal, explain_unknown, find_principal, make_source
 from moot.multiagent.peers.letter import DeliveryReport, Letter, check_letter, join_reports, make_mail_of
 from moot.multiagent.peers.losses import Losses
 from moot.multiagent.peers.transport.remote_sender import RemoteGoal, RemoteSender
@@ -134,16 +134,19 @@ class MailSender:
         """Send to the agents of other daemons that have this address or name."""
         if bridge is not None and (sent := await self._find_sent(letter, bridge)):
             return DeliveryReport(delivered_to=sent)
-        is_of_owner = await self.is_of_owner(letter.root)
-        peers = self._directory.find_remote(letter.to) if is_of_owner else []
+        peers = self._directory.find_remote(letter.to)
+        goals, reasons = self._remote.find_goals(letter, sender, peers) if self._remote is not None else ([], [])
+        # What is sent is checked when it is stored. Whoever may not send learns nothing else.
+        is_sent = bool(goals) and len(goals) <= _MOST_GOALS and bridge is None
+        if not is_sent and not await self.is_of_owner(letter.root):
+            return DeliveryReport(unreachable_reasons=(explain_unknown(letter.to),))
         if self._remote is None or not peers:
-            reason = self._directory.explain_unknown(letter.to) if is_of_owner else f"unknown agent_id `{letter.to}`"
-            return DeliveryReport(unreachable_reasons=(reason,))
-        goals, reasons = self._remote.find_goals(letter, sender, peers)
+            return DeliveryReport(unreachable_reasons=(self._directory.explain_unknown(letter.to),))
         if not goals:
             return DeliveryReport(unreachable_reasons=tuple(reasons) or (_no_goals(letter),))
         await self._check_goals(letter, [goal.goal_id for goal in goals], bridge)
-        return join_reports(await self._remote.send(letter, goals), DeliveryReport(unreachable_reasons=tuple(reasons)))
+        report = await self._remote.send(letter, goals)
+        return join_reports(report, DeliveryReport(unreachable_reasons=tuple(reasons))) if reasons else report
 
     async def is_of_owner(self, root: ConversationKey) -> bool:
         """Whether a conversation is the owner's. Others reach no other daemons, and are not reached from there."""
@@ -199,6 +202,11 @@ class MailSender:
         now = self._clock.now()
         mails = [make_mail_of(letter, goal.id, goal.agent, now) for goal in goals]
         results = [await self._try(mails[0], now)] if len(mails) == 1 else await self._try_all(mails, now)
+        if results == [[]]:
+            # Most mail is for one goal, and evicts nothing.
+            letter.emit(MailSent(mails[0]))
+            self._announce(goals[0], mails[0])
+            return DeliveryReport(delivered_to=(goals[0].id,))
         delivered: list[str] = []
         reasons: list[str] = []
         told: list[str] = []

@@ -20,11 +20,10 @@ from moot.store.memory.transactions import Transactions
 
 class MemoryMail:
     def __init__(self, transactions: Transactions) -> None:
-        self._read, self._write = transactions.read, transactions.write
+        self._read, self._write = transactions.read, transactions.post
 
     async def send(self, mails: Sequence[Mail], *, now: float) -> list[Mail]:
-        sent = tuple(mails)
-        return await self._write(lambda db: _send(db, sent, now))
+        return await self._write(lambda db: _send(db, mails, now))
 
     async def list_unread(self, key: ConversationKey) -> list[Mail]:
         return await self._read(lambda db: list_unread(db, db.conversation(key)))
@@ -183,11 +182,14 @@ def _find_targets(db: Database, goal_ids: Sequence[str]) -> dict[str, MailTarget
 
 def _find_state(db: Database, row: ConversationRow) -> tuple[GoalState, RunRow | None]:
     """Return the state of a goal, and the run whose own conversation it is, if there is one."""
-    runs = db.runs.find("conversation", row.id)
-    live = {run.status for run in runs if not run.is_ended}
-    state = GoalState.RUNNING if RunStatus.RUNNING in live else GoalState.QUEUED if live else GoalState.IDLE
-    own = [run for run in runs if run.spawn.kind is not RunKind.TURN]
-    return state, min(own, key=lambda run: run.number, default=None)
+    state, own = GoalState.IDLE, None
+    for run in db.runs.find("conversation", row.id):
+        if not run.is_ended:
+            is_running = run.status is RunStatus.RUNNING or state is GoalState.RUNNING
+            state = GoalState.RUNNING if is_running else GoalState.QUEUED
+        if run.spawn.kind is not RunKind.TURN and (own is None or run.number < own.number):
+            own = run
+    return state, own
 
 
 def _read_goal(db: Database, row: ConversationRow | None) -> Goal | None:

@@ -22,7 +22,8 @@ from moot.domain.outbox import (
     ReturnedMail,
     make_resent_id,
 )
-from moot.store.memory import lost_mail, notices
+from moot.domain.ports.outbox import CheckTokens
+from moot.store.memory import accounts, lost_mail, notices
 from moot.store.memory import mail as mail_rows
 from moot.store.memory.database import Database, OutboxRow
 from moot.store.memory.transactions import Transactions
@@ -35,9 +36,9 @@ class MemoryOutbox:
     async def load_store_number(self) -> int:
         return await self._read(lambda db: db.identity)
 
-    async def add(self, mails: Sequence[Mail], *, most: int) -> list[OutboxItem]:
+    async def add(self, mails: Sequence[Mail], *, most: int, check: CheckTokens | None = None) -> list[OutboxItem]:
         added = tuple(mails)
-        return await self._write(lambda db: _add(db, added, most))
+        return await self._write(lambda db: _add(db, added, most, check))
 
     async def list_unpublished(self, stream: str, *, after: int, limit: int) -> list[OutboxItem]:
         def is_wanted(row: OutboxRow) -> bool:
@@ -102,7 +103,9 @@ def _count_waiting(db: Database) -> int:
     return len(_list(db, _is_mail))
 
 
-def _add(db: Database, mails: Sequence[Mail], most: int) -> list[OutboxItem]:
+def _add(db: Database, mails: Sequence[Mail], most: int, check: CheckTokens | None) -> list[OutboxItem]:
+    if check is not None:
+        check(accounts.list_tokens(db))
     if _count_waiting(db) + len(mails) > most:
         raise Busy(
             f"{most} messages wait for other daemons already",

@@ -34,8 +34,11 @@ class Table(Generic[K, V]):
     def __init__(self, journal: Journal, **indexes: IndexKey) -> None:
         self._journal = journal
         self._rows: dict[K, V] = {}
-        self._indexes = indexes
         self._buckets: dict[str, dict[Hashable, dict[K, None]]] = {name: {} for name in indexes}
+        # The buckets of each index, with what finds the one of a row.
+        self._indexes = [(self._buckets[name], key_of) for name, key_of in indexes.items()]
+        # Not a method of its own: it is called for most rows that are looked at.
+        self.get: Callable[[K], V | None] = self._rows.get
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -48,9 +51,6 @@ class Table(Generic[K, V]):
 
     def __getitem__(self, key: K) -> V:
         return self._rows[key]
-
-    def get(self, key: K) -> V | None:
-        return self._rows.get(key)
 
     def pairs(self) -> list[tuple[K, V]]:
         return list(self._rows.items())
@@ -93,22 +93,29 @@ class Table(Generic[K, V]):
     def _set(self, key: K, row: V) -> None:
         before = self._rows.get(key)
         self._rows[key] = row
-        for name, key_of in self._indexes.items():
-            value, old = key_of(row), None if before is None else key_of(before)
-            if value == old and before is not None:
-                continue
-            self._forget(name, old, key)
+        for buckets, key_of in self._indexes:
+            value = key_of(row)
+            if before is not None:
+                old = key_of(before)
+                if value == old:
+                    continue
+                _forget(buckets, old, key)
             if value is not None:
-                self._buckets[name].setdefault(value, {})[key] = None
+                bucket = buckets.get(value)
+                if bucket is None:
+                    buckets[value] = {key: None}
+                else:
+                    bucket[key] = None
 
     def _unset(self, key: K) -> None:
         row = self._rows.pop(key)
-        for name, key_of in self._indexes.items():
-            self._forget(name, key_of(row), key)
+        for buckets, key_of in self._indexes:
+            _forget(buckets, key_of(row), key)
 
-    def _forget(self, name: str, value: Hashable, key: K) -> None:
-        bucket = self._buckets[name].get(value) if value is not None else None
-        if bucket is not None:
-            bucket.pop(key, None)
-            if not bucket:
-                del self._buckets[name][value]
+
+def _forget(buckets: dict[Hashable, dict[K, None]], value: Hashable, key: K) -> None:
+    bucket = buckets.get(value) if value is not None else None
+    if bucket is not None:
+        bucket.pop(key, None)
+        if not bucket:
+            del buckets[value]

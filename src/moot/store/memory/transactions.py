@@ -43,6 +43,7 @@ class Transactions:
         self._latency = latency
         self._loop = asyncio.get_running_loop()
         self._handed_over: list[_Job] = []
+        self._reads: list[_Job] = []
         self._patience: asyncio.TimerHandle | None = None
         self._is_commit_due = False
         self._is_closed = False
@@ -75,9 +76,20 @@ class Transactions:
     async def read(self, work: Work[T]) -> T:
         self._require_open()
         job = _Job(work, self._loop.create_future())
-        self._soon(self._run, [job])
+        seconds = self._latency()
+        if seconds > 0:
+            self._loop.call_later(seconds, self._run, [job])
+        else:
+            # The first of them runs all that are queued until then.
+            if not self._reads:
+                self._loop.call_soon(self._run_reads)
+            self._reads.append(job)
         result: T = await job.future
         return result
+
+    def _run_reads(self) -> None:
+        batch, self._reads = self._reads, []
+        self._run(batch)
 
     def crash(self) -> None:
         """Discard what is not committed and confirm nothing more, as if the process were killed."""

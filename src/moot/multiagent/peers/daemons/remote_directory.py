@@ -22,7 +22,7 @@ EXPIRY_SECONDS = 10.0
 _WRITER_SECONDS = 5.0
 
 
-class RemoteAgent(Struct, frozen=True, kw_only=True):
+class RemoteAgent(Struct, frozen=True, kw_only=True, gc=False):
     """An agent of another daemon, with its address."""
 
     daemon: str
@@ -182,15 +182,17 @@ class RemoteDirectory:
 
     def _list_agents(self, agent_id: str, daemon: str) -> list[RemoteAgent]:
         """Return the agents of this name or of any, on this daemon or on all."""
+        names = sorted(self._live) if not daemon else [daemon] if daemon in self._live else []
         return [
             RemoteAgent(daemon=name, agent=self._add_writers(name, agent), last_seen=self._last_seen[name])
-            for name in sorted(self._live)
-            if daemon in ("", name)
+            for name in names
             for agent in self._records[name].agents
             if agent_id in ("", agent.agent_id)
         ]
 
     def _add_writers(self, daemon: str, agent: PeerAgent) -> PeerAgent:
+        if not self._writers:
+            return agent
         address = join_address(agent.agent_id, daemon)
         new = [goal_id for goal_id, (of, _) in self._writers.items() if of == address and goal_id not in agent.goals]
         return replace(agent, goals=(*agent.goals, *new)) if new else agent
@@ -218,10 +220,10 @@ class RemoteDirectory:
 
     def explain_unreachable(self, name: str) -> str:
         """Return why mail to a daemon would be dropped there; empty if nothing is known against it."""
-        if self.problem:
-            return self.problem
+        if self._problem:
+            return self._problem
         record = self._records.get(name)
-        if record is None or record.knows.get(self.name) == self._link.identity.key:
+        if record is None or record.knows.get(self._link.name) == self._link.identity.key:
             return ""
         if self.name not in record.knows:
             return f"daemon `{name}` has not heard of this one yet; try again in a few seconds"

@@ -29,7 +29,7 @@ from moot.domain.inbox_message import (
 )
 from moot.domain.mail import UNVERIFIED_TAINT, Mail
 from moot.domain.outbox import KnownDaemon, ReturnedMail
-from moot.domain.peer_address import PERSON, is_allowed, join_address, split_address
+from moot.domain.peer_address import PERSON, is_allowed, join_address
 from moot.domain.ports.broker import Arrival, Parcel
 from moot.domain.token import Token
 from moot.domain.uuid_text import hash_to_uuid
@@ -51,7 +51,7 @@ class Rejection(Exception):
         self.mail = mail
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class Message(Struct, frozen=True, kw_only=True, gc=False):
     """A mail, or a notice about a mail of this store, whose sender is checked. `daemon` is None if it is unverified."""
 
     goal_id: str
@@ -169,7 +169,7 @@ def check_mail(
         raise Rejection("goal", f"no live goal `{mail.goal_id}`", mail)
     if mail.to_agent != goal.agent:
         raise Rejection("agent", f"goal `{mail.goal_id}` is not one of agent `{mail.to_agent}`", mail)
-    if is_verified and split_address(mail.from_agent)[0].startswith(PERSON):
+    if is_verified and mail.from_agent.startswith(PERSON):
         # The owner of all daemons on the broker.
         return
     accepts = agent.accept_delegates_from

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _KEEP_SECONDS = 2.0
 
 
-class _Published(Struct, frozen=True):
+class _Published(Struct, frozen=True, gc=False):
     """An item that the broker has accepted, and when."""
 
     item_id: str
@@ -48,11 +48,11 @@ class Confirmations:
         """Store where the rest was published, so that it is not published again after the next start."""
         await self._store_positions(latest=self._clock.monotonic())
 
-    def note_published(self, item: OutboxItem, store: int, position: Position) -> None:
-        """Note that the broker has accepted an item for a store."""
+    def note_published(self, item: OutboxItem, store: int, position: Position, now: float) -> None:
+        """Note that the broker has accepted an item for a store. `now` is the monotonic time."""
         # At the end, also if it was published before, to another stream.
         self._published.pop(item.number, None)
-        self._published[item.number] = _Published(item.id, store, position, self._clock.monotonic())
+        self._published[item.number] = _Published(item.id, store, position, now)
         if _includes(self._received.get(store), position):
             # It may have been received before the broker's answer came.
             self._settle_soon(store)

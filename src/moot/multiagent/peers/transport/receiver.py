@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from moot.domain.agent import Agent
+from moot.domain.bridge import may_be_bridge
 from moot.domain.events import MailDelivered, MailDropped
 from moot.domain.goal import GoalKind, MailTarget
 from moot.domain.inbox_message import read_subject
@@ -103,7 +104,8 @@ class Receiver:
         for arrival in arrivals:
             try:
                 message = self._read(arrival, goals, tokens)
-                await self._check_bridge(message, mails)
+                if message.mail is not None and may_be_bridge(message.mail.body):
+                    await self._check_bridge(message, message.mail, mails)
             except Rejection as rejection:
                 self.dropped[rejection.kind] += 1
                 if (back := give_back(rejection)) is not None:
@@ -111,7 +113,8 @@ class Receiver:
                 else:
                     self._report_dropped(arrival, rejection, announced)
             else:
-                mails += [message.mail] if message.mail is not None else []
+                if message.mail is not None:
+                    mails.append(message.mail)
                 if message.returned is not None:
                     returned.append(message.returned)
                     refusal = await find_refusal(message.returned, d.mail, d.clock.now())
@@ -142,13 +145,11 @@ class Receiver:
             raise Rejection("error", "it could not be read") from error
         return message
 
-    async def _check_bridge(self, message: Message, accepted: Sequence[Mail]) -> None:
+    async def _check_bridge(self, message: Message, mail: Mail, accepted: Sequence[Mail]) -> None:
         """Raise Rejection for a shutdown or plan message that is malformed, late, or from the wrong sender."""
-        if message.mail is not None:
-            is_verified = message.daemon is not None
-            flaw = await find_arrival_flaw(message.mail, self._d.mail, accepted, is_verified=is_verified)
-            if flaw:
-                raise Rejection("bridge", flaw, message.mail)
+        flaw = await find_arrival_flaw(mail, self._d.mail, accepted, is_verified=message.daemon is not None)
+        if flaw:
+            raise Rejection("bridge", flaw, mail)
 
     def on_malformed(self, subject: str) -> None:
         """Count a message that was for no goal of any daemon."""

@@ -9,8 +9,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from msgspec.structs import replace
-
 from moot.domain.errors import MootError
 from moot.domain.goal import read_goal_id
 from moot.domain.inbox_message import (
@@ -23,6 +21,7 @@ from moot.domain.inbox_message import (
     make_subject,
     write_headers,
 )
+from moot.domain.mail import Mail
 from moot.domain.outbox import OutboxItem, Position
 from moot.domain.peer_address import split_address
 from moot.domain.ports.broker import BrokerUnavailable, Parcel
@@ -112,13 +111,14 @@ class Relay:
             return "the broker is unavailable; it is sent when it returns"
         return f"{self._refusal or 'the broker has not accepted it yet'}; it is tried again"
 
-    def expect(self, item_ids: Iterable[str], accept: Callable[[str], None]) -> None:
-        """Call `accept` when the broker has accepted one of these items, until `forget_expected`."""
-        self._waiting.update(dict.fromkeys(item_ids, accept))
+    def expect(self, mails: Iterable[Mail], accept: Callable[[str], None]) -> None:
+        """Call `accept` once for each of these mails that the broker has accepted, until `forget_expected`."""
+        for mail in mails:
+            self._waiting[mail.id] = accept
 
-    def forget_expected(self, item_ids: Iterable[str]) -> None:
-        for item_id in item_ids:
-            self._waiting.pop(item_id, None)
+    def forget_expected(self, mails: Iterable[Mail]) -> None:
+        for mail in mails:
+            self._waiting.pop(mail.id, None)
 
     # ---- publishing -------------------------------------------------------------------------------
 
@@ -204,13 +204,14 @@ class Relay:
             parcels = self._make_parcels(items)
             results = await self._link.broker.publish_all(parcels)
             reach("relay.published")
+            now = self._clock.monotonic()
             for item in items:
-                self._note_result(item, results[item.id])
+                self._note_result(item, results[item.id], now)
         finally:
             self._publishing.difference_update(item.goal_id for item in items)
             self._woken.set()
 
-    def _note_result(self, item: OutboxItem, result: Position | BrokerUnavailable) -> None:
+    def _note_result(self, item: OutboxItem, result: Position | BrokerUnavailable, now: float) -> None:
         goal_id = item.goal_id
         queue = self._queues.get(goal_id)
         if isinstance(result, BrokerUnavailable):
@@ -222,11 +223,14 @@ class Relay:
         # Otherwise they were dropped, because the broker has another stream.
         elif queue is not None:
             self._refusal = ""
-            queue.remove(item)
+            if queue[0] is item:
+                queue.popleft()
+            else:
+                queue.remove(item)
             self._loaded -= 1
             if not queue:
                 del self._queues[goal_id]
-            self._confirmations.note_published(item, _find_store(goal_id), result)
+            self._confirmations.note_published(item, _find_store(goal_id), result, now)
             if (accept := self._waiting.pop(item.id, None)) is not None:
                 accept(item.id)
 
@@ -235,30 +239,29 @@ class Relay:
         self._woken.set()
 
     def _make_parcels(self, items: Sequence[OutboxItem]) -> dict[str, Parcel]:
-        unsigned = [self._write(item) for item in items]
+        name = self._link.name
+        unsigned = [_write(item, name) for item in items]
         signed = sign_all(self._link.identity, [list_signed_bytes(*parts) for parts in unsigned])
         return {
             headers.id: Parcel(
-                subject=subject,
-                payload=payload,
-                headers=write_headers(replace(headers, signature=signature, proof=proof)),
+                subject=subject, payload=payload, headers=write_headers(headers, signature=signature, proof=proof)
             )
             for (subject, headers, payload), (signature, proof) in zip(unsigned, signed, strict=True)
         }
 
-    def _write(self, item: OutboxItem) -> tuple[str, MailHeaders, bytes]:
-        """Return the subject, the headers and the payload of a message."""
-        mail = item.mail
-        if item.notice is None:
-            sent = replace(mail, to_agent=split_address(mail.to_agent)[0])
-            subject, payload = make_subject(INBOX_SUBJECT, mail.goal_id), encode_message(sent)
-        else:
-            # The sender is known by its own daemon without the name of that.
-            sent = replace(mail, from_agent=split_address(mail.from_agent)[0])
-            subject = make_subject(NOTICE_SUBJECT, mail.from_goal)
-            payload = encode_notice(sent, item.notice, item.reason)
-        headers = MailHeaders(id=item.id, daemon=self._link.name, thread=mail.thread, hops=mail.hops, taint=mail.taint)
-        return subject, headers, payload
+
+def _write(item: OutboxItem, daemon: str) -> tuple[str, MailHeaders, bytes]:
+    """Return the subject, the headers and the payload of a message of this daemon."""
+    mail = item.mail
+    if item.notice is None:
+        subject = make_subject(INBOX_SUBJECT, mail.goal_id)
+        payload = encode_message(mail, to_agent=split_address(mail.to_agent)[0])
+    else:
+        # The sender is known by its own daemon without the name of that.
+        subject = make_subject(NOTICE_SUBJECT, mail.from_goal)
+        payload = encode_notice(mail, item.notice, item.reason, from_agent=split_address(mail.from_agent)[0])
+    headers = MailHeaders(id=item.id, daemon=daemon, thread=mail.thread, hops=mail.hops, taint=mail.taint)
+    return subject, headers, payload
 
 
 def _find_store(goal_id: str) -> int:

@@ -20,9 +20,10 @@ from moot.domain.mail import Mail
 from moot.domain.outbox import OutboxItem
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.outbox import Outbox
+from moot.domain.token import Token
 from moot.engine.supervisor import Supervisor
 from moot.multiagent.peers.daemons.remote_directory import RemoteAgent, RemoteDirectory
-from moot.multiagent.peers.directory import PeerDirectory
+from moot.multiagent.peers.directory import PeerDirectory, explain_unknown, find_principal
 from moot.multiagent.peers.letter import DeliveryReport, Letter, make_mail_of
 from moot.multiagent.peers.transport.relay import Relay
 
@@ -30,42 +31,51 @@ from moot.multiagent.peers.transport.relay import Relay
 _PATIENCE_SECONDS = 2.0
 
 
-class RemoteGoal(Struct, frozen=True, kw_only=True):
+class RemoteGoal(Struct, frozen=True, kw_only=True, gc=False):
     """A goal of an agent of another daemon."""
 
     goal_id: str
     address: str
 
 
+class NotOfOwner(MootError):
+    """Some of the mail to be stored is from conversations of the holders of tokens, which reach no other daemons."""
+
+    def __init__(self, sendings: "Sequence[_Sending]") -> None:
+        super().__init__("it is from a conversation of the holder of a token")
+        self.sendings = sendings
+
+
 class _Sending:
-    """A letter that is being sent: its mails, those that the broker has accepted, and the report to the sender."""
+    """A letter that is being sent: its mails, those that the broker has not accepted, and the report to the sender."""
+
+    __slots__ = ("__weakref__", "_missing", "letter", "mails", "report")
 
     def __init__(self, letter: Letter, mails: Sequence[Mail]) -> None:
-        self.mails = {mail.id: mail for mail in mails}
+        self.letter = letter
+        self.mails = mails
         self.report: asyncio.Future[DeliveryReport] = asyncio.get_running_loop().create_future()
-        self._letter = letter
-        self._accepted: set[str] = set()
+        self._missing = {mail.id for mail in mails}
 
     def announce(self) -> None:
         """Publish that the mails were sent."""
-        for mail in self.mails.values():
-            self._letter.emit(MailSent(mail))
+        for mail in self.mails:
+            self.letter.emit(MailSent(mail))
 
     def accept(self, mail_id: str) -> None:
         """Note that the broker has accepted a mail."""
-        self._accepted.add(mail_id)
-        if len(self._accepted) == len(self.mails):
-            self.end()
+        self._missing.discard(mail_id)
+        if not self._missing:
+            self._finish(DeliveryReport(delivered_to=tuple([mail.goal_id for mail in self.mails])))
 
-    def end(self, delay: str = "") -> None:
+    def end(self, delay: str) -> None:
         """Report what was accepted; the rest is sent later, because of `delay`."""
         if self.report.done():
             return
-        accepted = [mail for mail in self.mails.values() if mail.id in self._accepted]
-        queued = [mail for mail in self.mails.values() if mail.id not in self._accepted]
+        queued = [mail for mail in self.mails if mail.id in self._missing]
         self._finish(
             DeliveryReport(
-                delivered_to=tuple([mail.goal_id for mail in accepted]),
+                delivered_to=tuple([mail.goal_id for mail in self.mails if mail.id not in self._missing]),
                 unreachable_reasons=tuple([f"queued for goal {mail.goal_id}: {delay}" for mail in queued]),
                 queued_for=tuple([mail.goal_id for mail in queued]),
             )
@@ -75,8 +85,12 @@ class _Sending:
         """Report that the mails could not be stored."""
         self._finish(self.explain_failure(error))
 
+    def refuse_sender(self) -> None:
+        """Report that there are no other daemons for the sender."""
+        self._finish(DeliveryReport(unreachable_reasons=(explain_unknown(self.letter.to),)))
+
     def explain_failure(self, error: MootError) -> DeliveryReport:
-        reasons = [f"delivery failed for goal {mail.goal_id}: {error.message}" for mail in self.mails.values()]
+        reasons = [f"delivery failed for goal {mail.goal_id}: {error.message}" for mail in self.mails]
         return DeliveryReport(unreachable_reasons=tuple(reasons))
 
     def _finish(self, report: DeliveryReport) -> None:
@@ -140,14 +154,17 @@ class RemoteSender:
         return (letter.goal_id,) if is_there else ()
 
     async def send(self, letter: Letter, goals: Sequence[RemoteGoal]) -> DeliveryReport:
-        """Put the mail for these goals into the outbox, and wait a short time for the broker to accept it."""
+        """Put the mail for these goals into the outbox, and wait a short time for the broker to accept it.
+
+        Nothing is sent if the sender's conversation is not the owner's.
+        """
         now = self._clock.now()
         if not self._no_goal:
             self._no_goal = make_goal_id(await self._outbox.load_store_number(), 0)
         sent = letter if letter.from_goal else replace(letter, from_goal=self._no_goal)
         sending = _Sending(letter, [make_mail_of(sent, goal.goal_id, goal.address, now) for goal in goals])
         try:
-            for mail in sending.mails.values():
+            for mail in sending.mails:
                 check_sendable(mail)
         except MootError as error:
             return sending.explain_failure(error)
@@ -156,9 +173,13 @@ class RemoteSender:
             self._is_storing = True
             self._supervisor.start("store mail for other daemons", self._store_queue())
         try:
-            return await sending.report
-        finally:
+            report = await sending.report
+        except BaseException:
             self._relay.forget_expected(sending.mails)
+            raise
+        if report.queued_for:
+            self._relay.forget_expected(sending.mails)
+        return report
 
     async def _store_queue(self) -> None:
         """Store what is sent; what is sent meanwhile is stored together afterwards."""
@@ -181,14 +202,11 @@ class RemoteSender:
         for sending in sendings:
             self._relay.expect(sending.mails, sending.accept)
         try:
-            items = await self._add([mail for sending in sendings for mail in sending.mails.values()])
+            items = await self._add(sendings)
         except MootError as error:
-            if len(sendings) == 1:
-                sendings[0].refuse(error)
-                return
-            # The fault of one of them must not prevent the others.
             for sending in sendings:
-                await self._store_all([sending])
+                self._relay.forget_expected(sending.mails)
+            await self._store_others(sendings, error)
             return
         for sending in sendings:
             sending.announce()
@@ -197,13 +215,27 @@ class RemoteSender:
         left = [weakref.ref(sending) for sending in sendings]
         self._clock.call_later(_PATIENCE_SECONDS, lambda: self._end_patience(left))
 
+    async def _store_others(self, sendings: Sequence[_Sending], error: MootError) -> None:
+        """Refuse what cannot be stored: the fault of some must not prevent the others."""
+        if isinstance(error, NotOfOwner):
+            for sending in error.sendings:
+                sending.refuse_sender()
+            if others := [each for each in sendings if each not in error.sendings]:
+                await self._store_all(others)
+        elif len(sendings) == 1:
+            sendings[0].refuse(error)
+        else:
+            for sending in sendings:
+                await self._store_all([sending])
+
     def _end_patience(self, sendings: Sequence[weakref.ref[_Sending]]) -> None:
         for find in sendings:
             if (sending := find()) is not None:
                 sending.end(self._relay.explain_delay())
 
-    async def _add(self, mails: Sequence[Mail]) -> list[OutboxItem]:
-        return await self._outbox.add(mails, most=self._max_outbox())
+    async def _add(self, sendings: Sequence[_Sending]) -> list[OutboxItem]:
+        mails = [mail for sending in sendings for mail in sending.mails]
+        return await self._outbox.add(mails, most=self._max_outbox(), check=lambda tokens: _check(sendings, tokens))
 
     def wake_relay(self) -> None:
         self._relay.wake()
@@ -213,3 +245,9 @@ class RemoteSender:
         mail = await self._outbox.resend(mail_id, now=self._clock.now())
         self._relay.wake()
         return mail
+
+
+def _check(sendings: Sequence[_Sending], tokens: Sequence[Token]) -> None:
+    """Raise NotOfOwner if the holder of a token sends some of it."""
+    if refused := [each for each in sendings if find_principal(each.letter.root.sender, tokens)]:
+        raise NotOfOwner(refused)

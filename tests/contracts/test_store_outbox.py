@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from moot.domain.errors import BadRequest, Busy, NotFound
+from moot.domain.errors import BadRequest, Busy, Conflict, NotFound
 from moot.domain.goal import Goal, make_goal_id
 from moot.domain.inbox_message import NoticeState
 from moot.domain.mail import INBOX_CAPACITY, Mail, make_mail_id
 from moot.domain.outbox import KnownDaemon, OutboxItem, Position, Receipt, ReturnedMail, make_notice_id, make_resent_id
 from moot.domain.ports.storage import Storage
+from moot.domain.token import Token
 from tests.contracts.store_kit import KEY, Disk, with_disk, with_storage
 from tests.contracts.test_store_mail import goal_of, talk
 
@@ -88,6 +89,28 @@ async def test_mail_whose_position_is_not_stored_is_removed_by_its_number(storag
 
 
 @with_storage
+async def test_nothing_is_added_if_the_check_of_the_tokens_raises(storage: Storage) -> None:
+    def refuse(tokens: Sequence[Token]) -> None:
+        if tokens:
+            raise Conflict(tokens[0].name)
+
+    await storage.outbox.add([outgoing(1)], most=10, check=refuse)
+    await storage.store.add_token(Token(name="eve", senders=(), created_at=0.0), "digest")
+    with pytest.raises(Conflict, match="eve"):
+        await storage.outbox.add([outgoing(2)], most=10, check=refuse)
+    assert [item.mail for item in await unpublished(storage)] == [outgoing(1)]
+
+
+@with_storage
+async def test_mail_that_comes_twice_in_one_batch_is_one_item(storage: Storage) -> None:
+    first, second, third = outgoing(1), outgoing(2), outgoing(3)
+    added = await storage.outbox.add([first, first, second], most=10)
+    added += await storage.outbox.add([second, third, third, first], most=10)
+    assert [item.mail for item in added] == [first, second, third]
+    assert added == await unpublished(storage)
+
+
+@with_storage
 async def test_a_full_outbox_takes_nothing(storage: Storage) -> None:
     await storage.outbox.add([outgoing(1)], most=2)
     with pytest.raises(Busy):
@@ -113,6 +136,19 @@ async def test_what_arrives_is_stored_once_with_the_position(storage: Storage) -
     await storage.outbox.receive(Receipt(position=Position("s2", 1)), now=NOW)
     assert await storage.outbox.load_position() == Position("s2", 1)
     assert await storage.outbox.count_waiting() == 0
+
+
+@with_storage
+async def test_a_batch_for_one_goal_evicts_the_oldest_whatever_its_size(storage: Storage) -> None:
+    goal = await talk(storage)
+    mails = [incoming(goal, number) for number in range(3 * INBOX_CAPACITY)]
+    await receive(storage, 1, *mails[:10])
+    # One of them comes twice, and one was there.
+    batch = [mails[9], mails[10], *mails[10:]]
+    result = await storage.outbox.receive(Receipt(position=Position("s1", 2), mails=batch), now=NOW)
+    assert result.stored == mails[10:]
+    assert result.evicted == mails[: 2 * INBOX_CAPACITY]
+    assert await storage.mail.list_unread(KEY) == mails[2 * INBOX_CAPACITY :]
 
 
 @with_storage

@@ -3,6 +3,8 @@
 A mail is read once the table of deliveries has its id.
 """
 
+from collections.abc import Sequence
+
 import apsw
 
 from moot.domain.conversation import ConversationKey
@@ -21,11 +23,13 @@ IS_UNREAD = f"evicted_at = 0 AND {_IS_NOT_SHOWN}"
 # Mail that a run was given just before it was evicted may have been shown after all.
 IS_DEAD = f"evicted_at > 0 AND {_IS_NOT_SHOWN}"
 # Unread mail is the newest of a conversation, since a reader is shown all there is; so only a few rows are read.
-NEWEST = (
+_LAST = (
     "SELECT number FROM mail AS newest WHERE newest.conversation = {conversation} AND newest.evicted_at = 0"
-    f" ORDER BY number DESC LIMIT {INBOX_CAPACITY + 1}"
+    " ORDER BY number DESC LIMIT "
 )
+NEWEST = f"{_LAST}{INBOX_CAPACITY + 1}"
 _UNREAD = f"{FROM} WHERE number IN ({NEWEST.format(conversation='?')}) AND {IS_UNREAD} ORDER BY number"
+_LAST_UNREAD = f"{FROM} WHERE number IN ({_LAST.format(conversation='?')}?) AND {IS_UNREAD} ORDER BY number"
 # Whether there is more than a goal keeps, read or not. Most goals have less.
 _HAS_MANY = (
     f"SELECT 1 FROM mail WHERE conversation = ? AND evicted_at = 0 ORDER BY number LIMIT 1 OFFSET {INBOX_CAPACITY}"
@@ -33,6 +37,10 @@ _HAS_MANY = (
 _HAS_LIVE_RUN = (
     "SELECT 1 FROM runs JOIN conversations ON conversations.id = runs.conversation"
     " WHERE agent = ? AND sender = ? AND status <> 'ended' LIMIT 1"
+)
+_INSERT = (
+    "INSERT INTO mail (id, conversation, from_agent, from_goal, body, sent_at, correlation_id, thread, hops, taint)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 _CONVERSATION = "SELECT id FROM conversations WHERE id = ? AND agent <> '' AND (SELECT number FROM store_identity) = ?"
 
@@ -71,23 +79,32 @@ def find_conversation(db: apsw.Connection, goal_id: str) -> int | None:
 
 def insert(db: apsw.Connection, conversation: int, mail: Mail) -> bool:
     """Write a mail, unless it is there already; return whether it was not."""
-    db.execute(
-        "INSERT INTO mail (id, conversation, from_agent, from_goal, body, sent_at, correlation_id, thread, hops,"
-        " taint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
-        (
-            mail.id,
-            conversation,
-            mail.from_agent,
-            mail.from_goal,
-            mail.body,
-            mail.sent_at,
-            mail.correlation_id,
-            mail.thread,
-            mail.hops,
-            rows.encode_taint(mail.taint),
-        ),
-    )
+    db.execute(_INSERT, _make_row(conversation, mail))
     return db.changes() > 0
+
+
+def insert_all(db: apsw.Connection, mails: Sequence[tuple[int, Mail]]) -> set[str]:
+    """Write mails, each for a conversation, unless they are there already; return the ids of those that were not."""
+    newest, before = db.execute("SELECT coalesce(max(number), 0) FROM mail").get, db.total_changes()
+    db.executemany(_INSERT, [_make_row(conversation, mail) for conversation, mail in mails])
+    if db.total_changes() - before == len(mails):
+        return {mail.id for _, mail in mails}
+    return {mail_id for (mail_id,) in db.execute("SELECT id FROM mail WHERE number > ?", (newest,))}
+
+
+def _make_row(conversation: int, mail: Mail) -> rows.Row:
+    return (
+        mail.id,
+        conversation,
+        mail.from_agent,
+        mail.from_goal,
+        mail.body,
+        mail.sent_at,
+        mail.correlation_id,
+        mail.thread,
+        mail.hops,
+        rows.encode_taint(mail.taint) if mail.taint else "",
+    )
 
 
 def has_other_sender(db: apsw.Connection, mail: Mail) -> bool:
@@ -100,11 +117,14 @@ def list_unread(db: apsw.Connection, key: ConversationKey) -> list[Mail]:
     return [] if number is None else read(db, _UNREAD, number)
 
 
-def evict_oldest(db: apsw.Connection, conversation: int, now: float) -> list[Mail]:
-    """Evict the oldest unread mail of a conversation that has more than it may keep; return it."""
+def evict_oldest(db: apsw.Connection, conversation: int, now: float, *, added: int = 1) -> list[Mail]:
+    """Evict the oldest unread mail of a conversation that has more than it may keep; return it.
+
+    `added` is how many were written since this was last called.
+    """
     if db.execute(_HAS_MANY, (conversation,)).get is None:
         return []
-    unread = read(db, _UNREAD, conversation)
+    unread = read(db, _LAST_UNREAD, conversation, INBOX_CAPACITY + added)
     return _evict(db, unread[: max(0, len(unread) - INBOX_CAPACITY)], now, "too many unread messages")
 
 

@@ -1,5 +1,6 @@
 """Mail on its way to other daemons, and what arrives from them: one transaction with its notices and the position."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
@@ -155,23 +156,8 @@ def _receive(db: apsw.Connection, receipt: Receipt, now: float) -> ReceiptResult
     before = _load_position(db)
     # What was received before may come again; its mail may be gone with its conversation by now.
     is_again = before is not None and before.stream == receipt.position.stream and before >= receipt.position
-    stored: list[Mail] = []
-    evicted: list[Mail] = []
-    refused = list(receipt.refused)
-    conversations = {
-        goal_id: mail_rows.find_conversation(db, goal_id) for goal_id in {m.goal_id for m in receipt.mails}
-    }
-    for mail in receipt.mails:
-        conversation = conversations[mail.goal_id]
-        if conversation is None:
-            refused.append(ReturnedMail(mail=mail, state=NoticeState.REFUSED, reason=f"no live goal `{mail.goal_id}`"))
-        elif mail_rows.insert(db, conversation, mail):
-            stored.append(mail)
-            evicted += mail_rows.evict_oldest(db, conversation, now)
-        elif mail_rows.has_other_sender(db, mail):
-            refused.append(ReturnedMail(mail=mail, state=NoticeState.REFUSED, reason="another message has its id"))
-    if is_again:
-        refused = []
+    stored, evicted, rejected = _store(db, receipt.mails, now)
+    refused = [] if is_again else [*receipt.refused, *rejected]
     for each in refused:
         notices.add(db, [each.mail], each.state, each.reason)
     returned = [kept for each in receipt.returned if (kept := _fail(db, each, now)) is not None]
@@ -181,6 +167,31 @@ def _receive(db: apsw.Connection, receipt: Receipt, now: float) -> ReceiptResult
             (receipt.position.stream, receipt.position.sequence),
         )
     return ReceiptResult(stored=stored, evicted=evicted, refused=refused, returned=returned)
+
+
+def _store(db: apsw.Connection, mails: Sequence[Mail], now: float) -> tuple[list[Mail], list[Mail], list[ReturnedMail]]:
+    """Write mail that arrived. Return what was not there before, what it evicts, and what is given back."""
+    known = {goal_id: mail_rows.find_conversation(db, goal_id) for goal_id in {mail.goal_id for mail in mails}}
+    new = mail_rows.insert_all(
+        db, [(conversation, mail) for mail in mails if (conversation := known[mail.goal_id]) is not None]
+    )
+    stored: list[Mail] = []
+    rejected: list[ReturnedMail] = []
+    for mail in mails:
+        if known[mail.goal_id] is None:
+            reason = f"no live goal `{mail.goal_id}`"
+            rejected.append(ReturnedMail(mail=mail, state=NoticeState.REFUSED, reason=reason))
+        elif mail.id in new:
+            new.discard(mail.id)
+            stored.append(mail)
+        elif mail_rows.has_other_sender(db, mail):
+            reason = "another message has its id"
+            rejected.append(ReturnedMail(mail=mail, state=NoticeState.REFUSED, reason=reason))
+    evicted: list[Mail] = []
+    for goal_id, added in Counter([mail.goal_id for mail in stored]).items():
+        if (conversation := known[goal_id]) is not None:
+            evicted += mail_rows.evict_oldest(db, conversation, now, added=added)
+    return stored, evicted, rejected
 
 
 def _fail(db: apsw.Connection, returned: ReturnedMail, now: float) -> ReturnedMail | None:

@@ -28,7 +28,7 @@ from moot.multiagent.peers.daemons.batch_signatures import sign_all
 from moot.multiagent.peers.daemons.signatures import Identity
 from tests.contracts.broker_kit import publish
 from tests.simulation.clock import VirtualClock
-from tests.unit.multiagent.peer_kit import Node, make_agent, pass_time, start_two
+from tests.unit.multiagent.peer_kit import OWNER, Node, make_agent, pass_time, start_two
 
 VIRTUAL_TIME = True
 
@@ -461,6 +461,11 @@ async def test_goals_of_the_holders_of_tokens_are_neither_announced_nor_reached(
     await desk.talk("ada", "kim:1")
     sent = await desk.send("ada", "bob", "x", "kim:1")
     assert sent.unreachable_reasons == ("unknown agent_id `bob`",)
+    # What is sent at the same moment is stored together; each is judged by its own conversation.
+    reports = await asyncio.gather(*(desk.send("ada", "bob", "y", sender) for sender in ("kim:1", OWNER, "kim:1")))
+    assert [report.delivered_to for report in reports] == [(), (mine.id,), ()]
+    assert {report.unreachable_reasons for report in reports[::2]} == {("unknown agent_id `bob`",)}
+    assert [item.mail.from_agent for item in await desk.storage.outbox.list_waiting(limit=10)] == ["ada"]
     for node in (desk, laptop):
         await node.stop()
 

@@ -1,68 +1,79 @@
-"""Measures the longest time that a daemon's event loop was held, in processor time of its thread.
+"""Counts what a daemon's event loop does in one go: the calls of functions between two of its callbacks.
 
-Processor time, because a busy machine may stop any thread for long. `tests.journeys.test_no_stalls` uses it.
+Calls are counted and not time, so that neither the machine nor its load matters. What a thread does is not counted.
+`tests.journeys.test_no_stalls` uses it.
 """
 
 import asyncio
+import importlib
 import sys
 import threading
-import time
 import traceback
-from collections.abc import Iterator
+from asyncio.events import Handle
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
-_BEAT_SECONDS = 0.001
+_CALLBACK = Handle._run.__code__
+# Modules are imported once, by the first request that needs them, so their calls are not counted.
+_IMPORT = importlib._bootstrap._find_and_load.__code__  # type: ignore[attr-defined]
+# The stack is kept each time this many calls were made in one callback.
+_STEP = 10_000
 
 
 class Watchdog:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._clock = 0
-        self._thread = 0
-        self._last = 0.0
-        self._is_stopped = False
-        self._sampler = threading.Thread(target=self._sample, daemon=True)
-        self.longest = 0.0
-        # What the loop was doing while it was held longest.
+        self._calls = 0
+        self._imports = 0
+        # The frame in which the loop runs: what it calls itself is a callback.
+        self._bottom: FrameType | None = None
+        self.most = 0
+        # What the loop was doing when it had made most calls.
         self.stack = ""
 
     def start(self) -> None:
-        started = threading.Event()
-        self._loop.call_soon_threadsafe(self._begin, started)
-        started.wait()
-        self._sampler.start()
+        self._do_in_loop(self._begin)
 
     def stop(self) -> None:
-        """Stop watching. The thread of the loop may end afterwards, and with it the clock that is read."""
-        self._is_stopped = True
-        self._sampler.join()
+        self._do_in_loop(lambda: sys.setprofile(None))
 
-    def take_longest(self) -> tuple[float, str]:
-        """The longest hold since the last call, and where."""
-        found = self.longest, self.stack
-        self.longest, self.stack = 0.0, ""
+    def take_most(self) -> tuple[int, str]:
+        """The most calls in one callback since the last time, and where."""
+        found = self.most, self.stack
+        self.most, self.stack = 0, ""
         return found
 
-    def _begin(self, started: threading.Event) -> None:
-        self._thread = threading.get_ident()
-        self._clock = time.pthread_getcpuclockid(self._thread)
-        self._last = time.thread_time()
-        started.set()
-        self._beat()
+    def _begin(self) -> None:
+        # Of this function, of the one that calls it, and of the loop; asyncio's own loop is Python and has more.
+        self._bottom = sys._getframe(2)
+        sys.setprofile(self._count)
 
-    def _beat(self) -> None:
-        now = time.thread_time()
-        self.longest = max(self.longest, now - self._last)
-        self._last = now
-        if not self._is_stopped:
-            self._loop.call_later(_BEAT_SECONDS, self._beat)
+    def _do_in_loop(self, act: Callable[[], None]) -> None:
+        done = threading.Event()
 
-    def _sample(self) -> None:
-        while not self._is_stopped:
-            time.sleep(0.002)
-            held = time.clock_gettime(self._clock) - self._last
-            frame = sys._current_frames().get(self._thread)
-            if held > max(0.01, self.longest) and frame is not None:
+        def run() -> None:
+            act()
+            done.set()
+
+        self._loop.call_soon_threadsafe(run)
+        done.wait()
+
+    def _count(self, frame: FrameType, event: str, _argument: object) -> None:
+        if frame.f_code is _IMPORT and event in ("call", "return"):
+            self._imports += 1 if event == "call" else -1
+        if self._imports:
+            return
+        if event == "call":
+            if frame.f_back is self._bottom or frame.f_code is _CALLBACK:
+                self._calls = 0
+                return
+        elif event != "c_call":
+            return
+        self._calls += 1
+        if self._calls > self.most:
+            self.most = self._calls
+            if self._calls % _STEP == 0:
                 self.stack = "".join(traceback.format_stack(frame)[-8:])
 
 

@@ -48,7 +48,7 @@ async def measure_documents(home: Path, passages: int) -> DocumentTimes:
     rng = random.Random(5)
     letters = "abcdefghijklmnopqrstuvwxyz"
     vocabulary = ["".join(rng.choices(letters, k=rng.randint(3, 10))) for _ in range(40_000)]
-    store = await open_store(home / "documents.db")
+    store = await open_store(home / "documents.db", SystemClock())
     try:
         index = build_storage(store).documents
         source = await index.add_source(OWNER, SourceKind.FOLDER, "bench", folder="", taint=frozenset(), now=0.0)

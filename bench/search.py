@@ -6,6 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
+from moot.daemon.clock import SystemClock
 from moot.daemon.vault.content_seal import FileContentSeal
 from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
@@ -48,7 +49,7 @@ async def measure_search(top: Path) -> dict[str, list[float]]:
         now=time.time,
         seal=FileContentSeal(Redactor(), top.parent / "changes.key"),
     )
-    tools = {tool.spec.name: tool for tool in file_tools.tools(off_limits=OffLimits(), log=log)}
+    tools = {tool.spec.name: tool for tool in file_tools.tools(off_limits=OffLimits(), log=log, clock=SystemClock())}
     context = RunContext(
         run_id="run-search",
         key=ConversationKey("bench", "search"),

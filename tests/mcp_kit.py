@@ -103,7 +103,7 @@ async def kit(
 ) -> AsyncIterator[Kit]:
     """One server named box, not connected yet."""
     write_state(folder, *tools, **(state or {}))
-    store = await open_store(folder / "moot.db")
+    store = await open_store(folder / "moot.db", SystemClock())
     supervisor = Supervisor(SystemClock())
     clock = Time()
     configured = command(folder, **config)
@@ -112,7 +112,7 @@ async def kit(
         start=supervisor.start,
         clock=clock,
         reveal=reveal,
-        sandbox=Sandbox(SandboxConfig(), protected=protected),
+        sandbox=Sandbox(SandboxConfig(), protected=protected, clock=SystemClock()),
         room=lambda name: str(folder),
         redact=redactor or Redactor(),
         changed=lambda: None,

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from moot.daemon.clock import ManualClock
+from moot.daemon.clock import ManualClock, SystemClock
 from moot.domain.agent import Agent
 from moot.domain.config import ModelConfig
 from moot.domain.conversation import Archive, ConversationKey
@@ -19,14 +19,14 @@ from moot.store.sqlite import SqliteStore, _prepare
 
 KEY = ConversationKey("ada", "user")
 AGENT = Agent(name="ada", description="listens", instruction="Listen.")
-MODEL = ScriptedModel(ModelConfig(name="scripted", provider="scripted"))
+MODEL = ScriptedModel(ModelConfig(name="scripted", provider="scripted"), clock=SystemClock())
 
 
 class SlowStore(SqliteStore):
     """A store whose disk has the archive long before it says so."""
 
     def __init__(self, path: Path, node: int) -> None:
-        super().__init__(path, Tuning(), node)
+        super().__init__(path, Tuning(), node, SystemClock())
         self.written = asyncio.Event()
         self.answer = asyncio.Event()
 

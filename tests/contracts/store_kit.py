@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import apsw
 from msgspec.structs import replace
 
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.message import assistant
 from moot.domain.ports.storage import Storage
@@ -48,7 +49,7 @@ class SqliteDisk:
         self.path = path / "moot.db"
 
     async def open(self) -> Storage:
-        return build_storage(await open_store(self.path))
+        return build_storage(await open_store(self.path, SystemClock()))
 
     def revive(self, storage: Storage) -> None:
         assert isinstance(storage.store, SqliteStore)
@@ -72,7 +73,7 @@ class MemoryDisk:
         self._database = Database()
 
     async def open(self) -> Storage:
-        return build_memory_storage(MemoryStore(self._database))
+        return build_memory_storage(MemoryStore(self._database, SystemClock()))
 
     def revive(self, storage: Storage) -> None:
         assert isinstance(storage.store, MemoryStore)
@@ -143,10 +144,10 @@ async def next_daemon(store: Store) -> AsyncIterator[Store]:
     """The store as the next daemon opens it, after the one that has used it so far has died."""
     again: Store
     if isinstance(store, MemoryStore):
-        again = MemoryStore(store.database)
+        again = MemoryStore(store.database, SystemClock())
     else:
         assert isinstance(store, SqliteStore)
-        again = await open_store(store.path)
+        again = await open_store(store.path, SystemClock())
     try:
         yield again
     finally:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
 from moot.domain.ports.model import Finished, Model, TextDelta
@@ -31,19 +32,25 @@ ANSWER: dict[str, Any] = {
 }
 
 
+class _NotedSleeps(SystemClock):
+    """Its sleeps take no time and are noted down."""
+
+    def __init__(self, slept: list[float]) -> None:
+        self.slept = slept
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
 @asynccontextmanager
 async def patient(settings: ModelConfig, slept: list[float]) -> AsyncIterator[Model]:
     """The model with its retries, which take no time and are noted down."""
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-
-    http = HttpClient()
+    http = HttpClient(SystemClock())
     adapter = OpenAIModel if settings.provider == "openai" else AnthropicModel
     key = Key(settings.api_key, model=settings.name)
     inner = adapter(settings, http=lambda: http, key=key, rng=Random(1))
     try:
-        yield RetryingModel(inner, RetryPolicy(retries=settings.retries, rng=Random(1), sleep=sleep))
+        yield RetryingModel(inner, RetryPolicy(retries=settings.retries, rng=Random(1), clock=_NotedSleeps(slept)))
     finally:
         await http.close()
 
@@ -403,7 +410,7 @@ def test_a_request_is_not_kept_in_memory_while_its_answer_is_read(provider: Prov
             freed.append(True)
 
     async def read() -> None:
-        http = HttpClient()
+        http = HttpClient(SystemClock())
         model = OpenAIModel(config(provider, "openai"), http=lambda: http)
         body = Body(model.encode(prompt("x")))
         async with aclosing(model._answer(body)) as events:
@@ -420,9 +427,9 @@ def test_cancelling_while_it_waits_to_try_again_ends_at_once(provider: Provider)
 
     async def give_up() -> None:
         async with asyncio.timeout(30):
-            http = HttpClient()
+            http = HttpClient(SystemClock())
             inner = OpenAIModel(config(provider, "openai"), http=lambda: http)
-            model = RetryingModel(inner, RetryPolicy(retries=3, rng=Random(1)))
+            model = RetryingModel(inner, RetryPolicy(retries=3, rng=Random(1), clock=SystemClock()))
             async with aclosing(model.stream(prompt("x"))) as events:
                 await anext(events)
                 waiting = asyncio.ensure_future(anext(events))

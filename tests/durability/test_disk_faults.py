@@ -15,6 +15,7 @@ from typing import Any
 import apsw
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import Conflict, MootError, NotFound, StoreError
 from moot.domain.message import assistant
@@ -97,7 +98,7 @@ def copied(path: Path) -> Path:
 
 
 async def state_after_a_crash(path: Path) -> tuple[list[str], list[str], list[int]]:
-    store = await open_store(path, tuning=LOOKING)
+    store = await open_store(path, SystemClock(), tuning=LOOKING)
     await end_interrupted(store, now=2.0)
     found = await state(store)
     await store.close()
@@ -105,14 +106,14 @@ async def state_after_a_crash(path: Path) -> tuple[list[str], list[str], list[in
 
 
 async def empty_store(path: Path) -> Path:
-    store = await open_store(path, tuning=LOOKING)
+    store = await open_store(path, SystemClock(), tuning=LOOKING)
     await store.close()
     return path
 
 
 async def survive(path: Path, disk: Any, at: int, error: type[Exception], *, until_mended: bool) -> bool:
     """Run the workload with one fault; False when the fault lies beyond its end."""
-    store = await open_store(path, tuning=Tuning(vfs=disk.name, checkpoint_pages=6))
+    store = await open_store(path, SystemClock(), tuning=Tuning(vfs=disk.name, checkpoint_pages=6))
     ledger = Ledger()
     disk.fail(at, error, until_mended=until_mended)
     failed_before = disk.failures
@@ -139,7 +140,7 @@ async def survive(path: Path, disk: Any, at: int, error: type[Exception], *, unt
     if at % _REOPENED and reached:
         return True
 
-    again = await open_store(path, tuning=LOOKING)
+    again = await open_store(path, SystemClock(), tuning=LOOKING)
     await end_interrupted(again, now=5.0)
     assert await state(again) == ledger.state
     await again.close()
@@ -183,7 +184,7 @@ def test_a_full_disk_is_reported_with_what_to_do_and_refuses_the_whole_batch(tmp
         assert "space" in told.value.fix
 
     async def scenario() -> None:
-        store = await open_store(tmp_path / "moot.db", tuning=Tuning(vfs=disk.name))
+        store = await open_store(tmp_path / "moot.db", SystemClock(), tuning=Tuning(vfs=disk.name))
         disk.fail(1, apsw.FullError, until_mended=True)
         async with asyncio.TaskGroup() as group:
             for number in range(20):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.message import assistant
 from moot.domain.run import Outcome, RunEnd, RunRequest
@@ -38,7 +39,7 @@ def early_answers(notes: list[Any]) -> list[str]:
 
 
 async def talk(path: Path, disk: Any, tuning: Tuning) -> None:
-    store = await open_store(path, tuning=tuning)
+    store = await open_store(path, SystemClock(), tuning=tuning)
 
     async def converse(writer: int) -> None:
         key = ConversationKey("ada", f"writer {writer}")
@@ -82,7 +83,7 @@ def test_without_full_synchronisation_the_same_watch_catches_early_answers(tmp_p
 
 def test_waiting_transactions_share_one_sync(tmp_path: Path, disk: Any) -> None:
     async def scenario() -> int:
-        store = await open_store(tmp_path / "moot.db", tuning=Tuning(vfs=disk.name))
+        store = await open_store(tmp_path / "moot.db", SystemClock(), tuning=Tuning(vfs=disk.name))
         before = len(disk.notes)
         begun = []
         for number in range(100):

@@ -14,6 +14,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import ConversationKey
 from moot.store import importing
 from moot.store.sqlite import open_store
@@ -24,13 +25,14 @@ MESSAGES = 2_000
 IMPORTER = f"""
 import asyncio, sys
 from pathlib import Path
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.message import user
 from moot.store.connection import Tuning
 from moot.store.sqlite import open_store
 
 async def main():
-    store = await open_store(Path(sys.argv[1]), tuning=Tuning(checkpoint_pages=100))
+    store = await open_store(Path(sys.argv[1]), SystemClock(), tuning=Tuning(checkpoint_pages=100))
     await store.recover()
     messages = [(user(f"{WORD} {{number}} " + "x" * 300), 1.0) for number in range({MESSAGES})]
     archives = [Archive(number=0, first_seq=0, last_seq=last, title="", summary="S", archived_at=1.0)
@@ -62,7 +64,7 @@ def unseen(path: Path) -> list[int]:
 
 async def is_whole(path: Path) -> bool:
     """Whether it is there whole after the next start; anything else but nothing at all is a failure."""
-    store = await open_store(path)
+    store = await open_store(path, SystemClock())
     # Before anything is tidied up, nobody sees a part.
     before = await store.list_entries(KEY)
     assert len(before) in (0, MESSAGES)
@@ -119,7 +121,7 @@ def test_what_is_left_is_removed_also_when_that_is_interrupted(tmp_path: Path, m
         return discard(db, token)
 
     async def half_swept() -> None:
-        store = await open_store(path)
+        store = await open_store(path, SystemClock())
         task = asyncio.ensure_future(store.recover())
         assert await asyncio.to_thread(reached.wait, 30)
         task.cancel()

@@ -9,6 +9,7 @@ import pytest
 CHILD = """
 import asyncio, resource, sys
 from pathlib import Path
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import StoreError
 from moot.domain.message import user
@@ -18,7 +19,7 @@ from moot.store.sqlite import open_store
 KEY = ConversationKey("ada", "user")
 
 async def main():
-    store = await open_store(Path(sys.argv[1]))
+    store = await open_store(Path(sys.argv[1]), SystemClock())
     await store.begin(RunRequest(id="r", key=KEY, speaker="ada", content="0"), now=1.0)
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))

@@ -9,6 +9,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import ConversationKey
 from moot.domain.run import RunStatus
 from moot.store.sqlite import open_store
@@ -18,6 +19,7 @@ CYCLES = 6
 WRITER = """
 import asyncio, os, sys
 from pathlib import Path
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.message import assistant
 from moot.domain.run import Outcome, RunEnd, RunRequest
@@ -45,7 +47,7 @@ async def talk(store, cycle, sender):
             )
 
 async def main():
-    store = await open_store(Path(sys.argv[1]), tuning=Tuning(checkpoint_pages=20))
+    store = await open_store(Path(sys.argv[1]), SystemClock(), tuning=Tuning(checkpoint_pages=20))
     await store.recover()
     async with asyncio.TaskGroup() as group:
         for sender in range(6):
@@ -68,7 +70,7 @@ def write_until_killed(path: Path, cycle: int, acknowledgements: int) -> list[st
 
 
 async def compare(path: Path, told: dict[str, dict[int, str]]) -> None:
-    store = await open_store(path)
+    store = await open_store(path, SystemClock())
     for run in await end_interrupted(store, now=2.0):
         assert run.status is RunStatus.ENDED
     assert await store.check() == []

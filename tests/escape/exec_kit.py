@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from moot.daemon.clock import SystemClock
 from moot.domain.config import SandboxConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
@@ -63,7 +64,10 @@ class Bench:
 
     def sandbox(self) -> Sandbox:
         return Sandbox(
-            SandboxConfig(**self.settings), protected=self.protected, workspaces=self.home / "data" / "workspaces"
+            SandboxConfig(**self.settings),
+            protected=self.protected,
+            workspaces=self.home / "data" / "workspaces",
+            clock=SystemClock(),
         )
 
     def tool(self, name: str) -> Tool:

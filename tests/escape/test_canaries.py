@@ -13,6 +13,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.daemon.principal import OWNER
 from moot.daemon.requests.secrets import SecretRequests
 from moot.domain.config import SandboxConfig
@@ -194,9 +195,9 @@ async def test_no_stream_of_text_shows_a_canary_however_it_is_cut(tmp_path: Path
 
 async def run_command(kit: Kit, folder: Path, command: str) -> str:
     folder.mkdir(exist_ok=True)  # noqa: ASYNC240
-    sandbox = Sandbox(SandboxConfig(), protected=[kit.path])
+    sandbox = Sandbox(SandboxConfig(), protected=[kit.path], clock=SystemClock())
     if not sandbox.describe().usable:
-        sandbox = Sandbox(SandboxConfig(mode="none"), protected=[kit.path])
+        sandbox = Sandbox(SandboxConfig(mode="none"), protected=[kit.path], clock=SystemClock())
     made = exec_.tools(
         sandbox=sandbox,
         jobs=Jobs(most=lambda: 2, publish=lambda _source, _body: None),

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from moot.daemon.clock import SystemClock
 from moot.tools.mcp import stdio
 from moot.tools.sandbox import orphans
 from moot.tools.sandbox import sandbox as starting
@@ -125,6 +126,7 @@ def test_an_mcp_server_that_is_stopped_while_it_starts_leaves_no_process(
         on_output=lambda _: None,
         on_end=lambda: None,
         sandbox=lambda _: sandbox,
+        clock=SystemClock(),
     )
 
     async def run() -> None:

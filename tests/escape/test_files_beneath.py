@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.ask import Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Forbidden, MootError, Unavailable
@@ -40,7 +41,9 @@ def at(cwd: Path | str) -> RunContext:
 class FileTools:
     def __init__(self, cwd: Path | str, off_limits: OffLimits) -> None:
         self.cwd = str(cwd)
-        self.tools: dict[str, Any] = {tool.spec.name: tool for tool in file_tools.tools(off_limits=off_limits, log=LOG)}
+        self.tools: dict[str, Any] = {
+            tool.spec.name: tool for tool in file_tools.tools(off_limits=off_limits, log=LOG, clock=SystemClock())
+        }
 
     def __call__(self, name: str, **arguments: Any) -> str:
         return str(asyncio.run(self.tools[name](arguments, at(self.cwd))))

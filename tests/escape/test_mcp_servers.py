@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.errors import Forbidden, MootError, Unavailable
 from moot.domain.mcp import McpConfig, OfferState
 from moot.domain.message import tool_result
@@ -257,7 +258,7 @@ async def main():
         name="box", command=sys.executable, args=({str(SCRIPT)!r}, {str(state)!r}), sandbox={choice!r},
         readable=({str(SCRIPT.parent)!r},), cwd={str(tmp_path)!r},
     )
-    sandbox = Sandbox(SandboxConfig(), protected=[])
+    sandbox = Sandbox(SandboxConfig(), clock=SystemClock(), protected=[])
     needs = McpDependencies(
         decisions=Decisions(), start=Supervisor(SystemClock()).start, clock=SystemClock(), reveal=reveal,
         sandbox=sandbox, room=lambda name: "/", redact=str, changed=lambda: None,
@@ -372,7 +373,9 @@ async def test_lines_that_are_no_messages_leave_the_event_loop_to_others() -> No
             await asyncio.sleep(0)
 
     other = asyncio.create_task(take_turns())
-    command = stdio.Command(argv=(), env={}, cwd="", on_output=lambda _text: None, on_end=lambda: None)
+    command = stdio.Command(
+        argv=(), env={}, cwd="", on_output=lambda _text: None, on_end=lambda: None, clock=SystemClock()
+    )
     await stdio._read_stdout(SimpleNamespace(stdout=output), SimpleNamespace(close=lambda: None), command)  # type: ignore[arg-type]
     other.cancel()
     assert turns >= lines
@@ -417,12 +420,13 @@ async def test_an_http_answer_with_too_many_values_is_refused_before_it_is_decod
         for chunk in chunks:
             yield chunk
 
+    clock = SystemClock()
     many = b'{"a": [' + b"[]," * 200_000 + b"1]}"
     parts = [many[at : at + 65_536] for at in range(0, len(many), 65_536)]
-    for bounded in (_BoundedStream(send(*parts)), _BoundedEvents(send(b"data: ", *parts, b"\n\n"))):
+    for bounded in (_BoundedStream(send(*parts), clock), _BoundedEvents(send(b"data: ", *parts, b"\n\n"), clock)):
         with pytest.raises(Exception, match="too many values"):
             [piece async for piece in bounded]
-    assert [piece async for piece in _BoundedStream(send(b'{"a"', b": 1}"))] == [b'{"a": 1}']
+    assert [piece async for piece in _BoundedStream(send(b'{"a"', b": 1}"), clock)] == [b'{"a": 1}']
     # Each event is handed on when it is complete, wherever it was cut.
-    pieces = [piece async for piece in _BoundedEvents(send(b"data: 1\n", b"\ndata: 2\r\n\r", b"\ndata", b": 3"))]
+    pieces = [piece async for piece in _BoundedEvents(send(b"data: 1\n", b"\ndata: 2\r\n\r", b"\ndata", b": 3"), clock)]
     assert pieces == [b"data: 1\n\n", b"data: 2\r\n\r\n", b"data: 3"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.errors import Forbidden, MootError
 from moot.domain.ports.tool import RunContext
 from moot.tools.files import file_tools
@@ -53,7 +54,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 class FileTools:
     def __init__(self, cwd: Path) -> None:
-        made = file_tools.tools(off_limits=OffLimits(private=private_places()), log=LOG)
+        made = file_tools.tools(off_limits=OffLimits(private=private_places()), log=LOG, clock=SystemClock())
         self._tools: dict[str, Any] = {tool.spec.name: tool for tool in made}
         self._context = RunContext(run_id="r", key=KEY, speaker="moot", cwd=str(cwd), emit=print, ask=_nobody)
 

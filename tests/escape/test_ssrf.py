@@ -14,6 +14,7 @@ from aiohttp.abc import AbstractResolver
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moot.daemon.clock import SystemClock
 from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, ConfigError, Forbidden, MootError, TooLarge, Unavailable
 from moot.redaction.redactor import Redactor
@@ -28,7 +29,9 @@ METADATA = "169.254.169.254"
 
 
 async def reach(url: str, config: WebConfig | None = None, resolver: AbstractResolver | None = None) -> str:
-    http = SafeHttp.for_public(config or WebConfig(seconds=5), **({"resolver": lambda: resolver} if resolver else {}))
+    http = SafeHttp.for_public(
+        config or WebConfig(seconds=5), **({"resolver": lambda: resolver} if resolver else {}), clock=SystemClock()
+    )
     return (await http.fetch(Request(url=url))).body.decode()
 
 
@@ -121,7 +124,7 @@ async def test_the_ordinary_spelling_works_once_it_is_allowed() -> None:
     async with serving(hello) as site:
         assert await reach(f"{site.url}/", site.config()) == "inside"
         with pytest.raises(ConfigError):
-            SafeHttp.for_public(WebConfig(allow_private=("everything",)))
+            SafeHttp.for_public(WebConfig(allow_private=("everything",)), clock=SystemClock())
 
 
 async def test_what_is_allowed_on_one_port_is_not_on_another() -> None:
@@ -213,7 +216,9 @@ async def test_an_address_the_resolver_sneaks_past_the_check_is_refused_at_the_s
 
     async with inside() as site:
         rules = Fickle()
-        http = SafeHttp(rules=rules, max_bytes=1000, seconds=5, resolver=lambda: Names(["127.0.0.1"]))
+        http = SafeHttp(
+            rules=rules, max_bytes=1000, seconds=5, resolver=lambda: Names(["127.0.0.1"]), clock=SystemClock()
+        )
         with pytest.raises(Forbidden):
             await http.fetch(Request(url=f"http://evil.example:{site.port}/"))
         assert rules.asked == ["127.0.0.1", "127.0.0.1"]
@@ -252,7 +257,7 @@ async def test_what_was_meant_for_the_first_server_is_not_sent_to_the_next() -> 
         return web.Response(text="done")
 
     async with serving(away) as site:
-        http = SafeHttp.for_public(site.config())
+        http = SafeHttp.for_public(site.config(), clock=SystemClock())
         await http.fetch(
             Request(url=site.url, method="POST", body=b"secret", headers={"Authorization": "Bearer x", "X-Key": "y"})
         )
@@ -280,7 +285,7 @@ async def test_a_huge_body_is_cut_at_the_cap() -> None:
         return web.Response(body=b"a" * 3_000_000)
 
     async with serving(huge) as site:
-        http = SafeHttp.for_public(site.config(max_bytes=1_000_000))
+        http = SafeHttp.for_public(site.config(max_bytes=1_000_000), clock=SystemClock())
         answer = await http.fetch(Request(url=site.url))
         assert len(answer.body) == 1_000_000
         assert answer.cut
@@ -297,7 +302,9 @@ async def test_a_body_without_end_is_cut_at_the_cap() -> None:
             return response
 
     async with serving(endless) as site:
-        answer = await SafeHttp.for_public(site.config(max_bytes=500_000)).fetch(Request(url=site.url))
+        answer = await SafeHttp.for_public(site.config(max_bytes=500_000), clock=SystemClock()).fetch(
+            Request(url=site.url)
+        )
         assert len(answer.body) == 500_000
 
 
@@ -355,7 +362,9 @@ async def test_a_decompression_bomb_is_cut_at_the_cap(encoding: str) -> None:
         return web.Response(body=body, headers={"Content-Encoding": encoding})
 
     async with serving(bombing) as site:
-        answer = await SafeHttp.for_public(site.config(max_bytes=1_000_000)).fetch(Request(url=site.url))
+        answer = await SafeHttp.for_public(site.config(max_bytes=1_000_000), clock=SystemClock()).fetch(
+            Request(url=site.url)
+        )
         assert len(answer.body) == 1_000_000
         assert answer.cut
 
@@ -385,7 +394,11 @@ async def test_nothing_listens_is_an_error_that_says_so() -> None:
 
 
 async def test_web_fetch_goes_through_the_same_door() -> None:
-    fetch = next(tool for tool in tools(WebConfig(), reveal=reveal, redact=Redactor()) if tool.spec.name == "web_fetch")
+    fetch = next(
+        tool
+        for tool in tools(WebConfig(), reveal=reveal, redact=Redactor(), clock=SystemClock())
+        if tool.spec.name == "web_fetch"
+    )
     async with inside() as site:
         with pytest.raises(Forbidden):
             await fetch({"url": f"{site.url}/"}, context())
@@ -403,7 +416,7 @@ async def test_search_may_reach_what_the_owner_configured_and_is_not_sent_elsewh
 
         async with serving(searxng) as site:
             config = WebConfig(provider="searxng", base_url=site.url)
-            made = tools(config, reveal=reveal, redact=Redactor())
+            made = tools(config, reveal=reveal, redact=Redactor(), clock=SystemClock())
             search = next(tool for tool in made if tool.spec.name == "web_search")
             found = json.loads(str(await search({"query": "moot"}, context())))
             assert found["count"] == 1

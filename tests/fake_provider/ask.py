@@ -8,6 +8,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
+from moot.daemon.clock import SystemClock
 from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import ModelError
 from moot.domain.message import Message, user
@@ -68,6 +69,7 @@ async def model_of(settings: ModelConfig) -> AsyncIterator[Model]:
         Config(default_model=settings.name, models=MappingProxyType({settings.name: settings})),
         data_dir="/nonexistent",
         rng=Random(7),
+        clock=SystemClock(),
     )
     try:
         yield catalog.get()

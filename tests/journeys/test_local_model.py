@@ -15,6 +15,7 @@ import aiohttp
 import psutil
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError, MootError
 from moot.domain.events import Stage
@@ -52,10 +53,10 @@ async def opened(config: ModelConfig, data_dir: Path, **options: Any) -> AsyncIt
 
     def http() -> HttpClient:
         if not session:
-            session.append(HttpClient())
+            session.append(HttpClient(SystemClock()))
         return session[0]
 
-    model = LocalModel(config, http=http, data_dir=data_dir, **options)
+    model = LocalModel(config, http=http, data_dir=data_dir, **options, clock=SystemClock())
     try:
         yield model
     finally:
@@ -146,7 +147,9 @@ async def test_after_a_crash_it_starts_again(data_dir: Path) -> None:
         first = model.pid
 
         os.kill(first, signal.SIGKILL)
-        await say(RetryingModel(model, RetryPolicy(retries=3, rng=Random(1))), "Hello", max_tokens=1)
+        await say(
+            RetryingModel(model, RetryPolicy(retries=3, rng=Random(1), clock=SystemClock())), "Hello", max_tokens=1
+        )
 
         assert model.pid not in (0, first)
 
@@ -253,6 +256,7 @@ async def test_close_ends_the_child(data_dir: Path) -> None:
 PARENT = """
 import asyncio, sys
 from pathlib import Path
+from moot.daemon.clock import SystemClock
 from moot.domain.config import ModelConfig
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.message import user
@@ -261,9 +265,9 @@ from moot.models.http_client import HttpClient
 from tests.daemon_process import eventually
 
 async def main():
-    session = HttpClient()
+    session = HttpClient(SystemClock())
     config = ModelConfig(name="small", provider="local", model="smollm2")
-    model = LocalModel(config, http=lambda: session, data_dir=Path(sys.argv[1]))
+    model = LocalModel(config, http=lambda: session, clock=SystemClock(), data_dir=Path(sys.argv[1]))
     async for _ in model.stream(Prompt(system=(), transcript=Transcript([user("Hi")]), max_tokens=1)):
         pass
     print(model.pid, flush=True)

@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from moot.daemon.clock import SystemClock
 from moot.domain.errors import MootError, StoreError
 from moot.domain.message import assistant
 from moot.domain.run import Outcome, RunEnd
@@ -211,7 +212,7 @@ async def test_a_run_that_another_daemon_has_taken_over_is_stopped_and_writes_no
             await speech.until("ask_user")
             await talk.say("bob", "hello")
 
-            other = await open_store(home.store)
+            other = await open_store(home.store, SystemClock())
             (left,) = await other.recover()
             assert left.run.key == ("ada", "user")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import apsw
 from msgspec import Struct
 
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import ConversationKey
 from moot.domain.rag import Document, DocumentChange, NewPassage, SourceKind
 from moot.domain.rag_config import RagConfig
@@ -59,7 +60,7 @@ def read_questions(name: str) -> list[Question]:
 
 async def build_search(*, has_vectors: bool = True) -> Search:
     """Index the corpus in memory as the daemon does; return the search."""
-    storage = await open_memory_storage()
+    storage = await open_memory_storage(SystemClock())
     embedder = choose_local(RagConfig()) if has_vectors else NoEmbedder()
     source = await storage.documents.add_source(
         OWNER, SourceKind.FOLDER, "corpus", folder="", taint=frozenset(), now=0.0

@@ -103,7 +103,7 @@ class Daemon:
         """Called inside the loop."""
         world, clock, redactor = self.world, VirtualClock(), Redactor()
         self.clock = clock
-        self.store = MemoryStore(world.database, self._choose_latency)
+        self.store = MemoryStore(world.database, clock, self._choose_latency)
         self.storage = storage = build_memory_storage(self.store)
         self.supervisor = supervisor = Supervisor(clock)
         self.bus = Bus(clock=clock, reserve=storage.reserve_event_numbers)

@@ -45,7 +45,7 @@ def stored(test: Callable[[SqliteStore], Awaitable[None]]) -> Callable[[Path], N
 
     async def scenario(path: Path) -> None:
         async with asyncio.timeout(30):
-            store = await open_store(path / "moot.db")
+            store = await open_store(path / "moot.db", SystemClock())
             try:
                 await test(store)
                 assert await store.check() == []

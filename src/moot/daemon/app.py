@@ -69,7 +69,7 @@ class Daemon:
         self.config = config
         self.registry = build_registry(self.config, paths)
         hands = config.current.tools
-        self.master_key = MasterKey(paths.data / "vault.key", place=hands.vault.key)
+        self.master_key = MasterKey(paths.data / "vault.key", place=hands.vault.key, clock=self.clock)
         self.vault = Vault(
             secrets=storage.secrets,
             master=self.master_key,
@@ -81,6 +81,7 @@ class Daemon:
             config=self.config,
             data=paths.data,
             redactor=redactor,
+            clock=self.clock,
             rng=self.rng,
             read_secret=self.vault.read_for_configuration,
         )
@@ -90,6 +91,7 @@ class Daemon:
         self.telemetry = Telemetry(
             TelemetryDependencies(
                 config=config.first,
+                clock=self.clock,
                 bus=self.bus,
                 known_tools=self.toolset.registry.tools,
                 redact=redactor.for_log,
@@ -270,7 +272,7 @@ async def running(paths: Paths, redactor: Redactor, clock: Clock = _SYSTEM_CLOCK
 
             await asyncio.to_thread(finish_restore, paths)
         config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
-        storage = await open_storage(config, paths)
+        storage = await open_storage(config, paths, clock)
         stack.push_async_callback(storage.store.close)
         daemon = Daemon(paths, config, storage, redactor, clock)
         for flaw in daemon.reloader.flaws:

@@ -18,11 +18,8 @@ class SystemClock:
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
 
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-    def timeout(self, seconds: float | None) -> Timeout:
-        return asyncio.timeout(seconds)
+    sleep = staticmethod(asyncio.sleep)
+    timeout = staticmethod(asyncio.timeout)
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
         return asyncio.get_running_loop().call_later(seconds, callback)

@@ -11,6 +11,7 @@ from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.vault.placeholder_key import load_placeholder_key
 from moot.domain.config import ModelConfig
 from moot.domain.errors import MootError
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.embedding import EmbeddingModel
 from moot.domain.ports.model import Model
 from moot.models.catalog import Catalog
@@ -24,11 +25,12 @@ class LiveModels:
     """Provides models whose requests are masked: no secrets, and no personal data if so configured."""
 
     def __init__(
-        self, *, config: ConfigFile, data: Path, redactor: Redactor, rng: Random, read_secret: ReadSecret
+        self, *, config: ConfigFile, data: Path, redactor: Redactor, clock: Clock, rng: Random, read_secret: ReadSecret
     ) -> None:
         self._config = config
         self._data = data
         self._redactor = redactor
+        self._clock = clock
         self._rng = rng
         self._read_secret = read_secret
         self._masker = PromptMasker(
@@ -71,7 +73,7 @@ class LiveModels:
             self._redactor.register_key(model.name, key)
         config = replace(self._config.current, models={model.name: model}, default_model=model.name)
         keys = KeySource(on_lookup=self._redactor.register_key, read_secret=self._read_secret, value=key)
-        catalog = Catalog(config, data_dir=self._data, rng=self._rng, keys=keys)
+        catalog = Catalog(config, clock=self._clock, data_dir=self._data, rng=self._rng, keys=keys)
         try:
             yield catalog.get()
         finally:
@@ -94,4 +96,4 @@ class LiveModels:
 
     def _new_catalog(self) -> Catalog:
         keys = KeySource(on_lookup=self._redactor.register_key, read_secret=self._read_secret)
-        return Catalog(self._config.current, data_dir=self._data, rng=self._rng, keys=keys)
+        return Catalog(self._config.current, clock=self._clock, data_dir=self._data, rng=self._rng, keys=keys)

@@ -211,7 +211,7 @@ class Toolset:
 
     def _new_sandbox(self, config: ToolsConfig) -> Sandbox:
         own = _list_own_places(self._d.paths, self._d.config)
-        return Sandbox(config.sandbox, protected=own, workspaces=self._d.paths.workspaces)
+        return Sandbox(config.sandbox, clock=self._d.clock, protected=own, workspaces=self._d.paths.workspaces)
 
     def _mcp_dependencies(self) -> McpDependencies:
         d = self._d
@@ -256,6 +256,7 @@ class Toolset:
             Recall(store, d.clock, d.redactor, memories=memories, owner=memory.Owner(lasting)),
             *file_tools.tools(
                 off_limits=off_limits,
+                clock=d.clock,
                 config=config.files,
                 redact=d.redactor,
                 reads=self._reads,
@@ -270,7 +271,7 @@ class Toolset:
                 secrets=d.vault,
                 created=self._created,
             ),
-            *web_tools.tools(config.web, reveal=self._reveal, redact=d.redactor),
+            *web_tools.tools(config.web, reveal=self._reveal, redact=d.redactor, clock=d.clock),
             *memory.tools(
                 memories=memories,
                 config=lambda: d.config.current.tools.memory,

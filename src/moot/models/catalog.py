@@ -1,7 +1,6 @@
 """The configured models by name, built on first use."""
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -10,6 +9,7 @@ from msgspec.structs import replace
 
 from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import ConfigError, MootError, NotFound
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.embedding import EmbeddingModel
 from moot.domain.ports.model import Model, ToolSupport
 from moot.models.http_client import HttpClient
@@ -42,16 +42,18 @@ class Catalog:
         self,
         config: Config,
         *,
+        clock: Clock,
         data_dir: Path | str,
         rng: Random | None = None,
         http: Callable[[], HttpClient] | None = None,
         keys: KeySource = KeySource(),  # noqa: B008 - immutable
     ) -> None:
         self.config = config
+        self._clock = clock
         self._data_dir = Path(data_dir)
         self._rng = rng or Random()
         proxies = ProxyFinder(config.network.proxy, os.environ, keys)
-        self._make_http = http or (lambda: HttpClient(proxies.find))
+        self._make_http = http or (lambda: HttpClient(clock, proxies.find))
         self._keys = keys
         self._http: HttpClient | None = None
         self._models: dict[str, Model] = {}
@@ -88,7 +90,7 @@ class Catalog:
         return OpenAIEmbeddings(config, model, http=self._shared_http, key=self._key(config), patience=patience)
 
     def _build_patience(self, config: ModelConfig) -> RetryPolicy:
-        return RetryPolicy(retries=max(0, config.retries), rng=self._rng, now=time.time)
+        return RetryPolicy(retries=max(0, config.retries), rng=self._rng, clock=self._clock)
 
     async def find_problem(self, name: str) -> str:
         """Return why this model cannot be used now, or "". Makes no connection; may ask the keyring."""
@@ -134,7 +136,7 @@ class Catalog:
         # Each adapter is imported when the first model needs it.
         match config.provider:
             case "scripted":
-                return ScriptedModel(config)
+                return ScriptedModel(config, clock=self._clock)
             case "openai":
                 return self._openai(_fill_model_name(config), self._key(config))
             case "anthropic":
@@ -145,7 +147,8 @@ class Catalog:
             case "local":
                 from moot.models.local import LocalModel  # noqa: PLC0415
 
-                return LocalModel(config, http=self._shared_http, data_dir=self._data_dir, rng=self._rng)
+                http, data_dir = self._shared_http, self._data_dir
+                return LocalModel(config, http=http, clock=self._clock, data_dir=data_dir, rng=self._rng)
             case other:
                 raise ConfigError(
                     f"Model '{config.name}' has the unknown provider '{other}'.",

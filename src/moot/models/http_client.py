@@ -12,6 +12,7 @@ from typing import cast
 import httptools
 
 from moot import __version__
+from moot.domain.ports.clock import Clock, Timer
 from moot.models.http_errors import (
     ConnectError,
     ConnectFailure,
@@ -39,12 +40,13 @@ async def _find_no_proxy(_url: Url) -> Proxy | None:
 class HttpClient:
     """The connections shared by all models of one event loop. `find_proxy` chooses the proxy of an address."""
 
-    def __init__(self, find_proxy: Callable[[Url], Awaitable[Proxy | None]] = _find_no_proxy) -> None:
+    def __init__(self, clock: Clock, find_proxy: Callable[[Url], Awaitable[Proxy | None]] = _find_no_proxy) -> None:
+        self.clock = clock
         self.closed = False
         self._find_proxy = find_proxy
         self._idle: dict[tuple[str, str, int], list[_Connection]] = {}
         self._connections: set[_Connection] = set()
-        self._sweeper: asyncio.TimerHandle | None = None
+        self._sweeper: Timer | None = None
         self._tls: ssl.SSLContext | None = None
 
     async def send(
@@ -82,7 +84,7 @@ class HttpClient:
 
     async def get(self, url: Url, *, headers: Mapping[str, str], seconds: float, max_bytes: int) -> tuple[int, bytes]:
         """Return the status and body of a short response. Raises TimeoutError if it takes longer."""
-        async with asyncio.timeout(seconds):
+        async with self.clock.timeout(seconds):
             response = await self.send("GET", url, headers=headers, idle_seconds=seconds)
             try:
                 body = b""
@@ -106,7 +108,7 @@ class HttpClient:
             return
         self._idle.setdefault(connection.place, []).append(connection)
         if self._sweeper is None:
-            self._sweeper = asyncio.get_running_loop().call_later(_KEEP_SECONDS, self._sweep)
+            self._sweeper = self.clock.call_later(_KEEP_SECONDS, self._sweep)
 
     def forget(self, connection: "_Connection") -> None:
         self._connections.discard(connection)
@@ -126,7 +128,7 @@ class HttpClient:
         connection = _Connection(self, (url.scheme, url.host, url.port))
         proxy = await self._find_proxy(url)
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
+            async with self.clock.timeout(CONNECT_SECONDS):
                 if proxy is None:
                     await self._connect_directly(connection, url)
                 else:
@@ -174,7 +176,7 @@ class HttpClient:
     def _sweep(self) -> None:
         """Close connections that were not used for a while."""
         self._sweeper = None
-        now = asyncio.get_running_loop().time()
+        now = self.clock.monotonic()
         left = False
         for idle in self._idle.values():
             for connection in tuple(idle):
@@ -183,7 +185,7 @@ class HttpClient:
                 else:
                     left = True
         if left:
-            self._sweeper = asyncio.get_running_loop().call_later(_KEEP_SECONDS, self._sweep)
+            self._sweeper = self.clock.call_later(_KEEP_SECONDS, self._sweep)
 
 
 class _Connection(asyncio.Protocol):
@@ -216,7 +218,7 @@ class _Connection(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def send(self, head: bytes, body: bytes, idle_seconds: float) -> "Response":
-        response = self._response = Response(self, idle_seconds)
+        response = self._response = Response(self, idle_seconds, self._client.clock)
         self._parser = response.parser = httptools.HttpResponseParser(response)
         if self._transport is None:
             response.fail(UnansweredError("the server closed the connection"))
@@ -241,7 +243,7 @@ class _Connection(asyncio.Protocol):
         """Release the connection after a complete response."""
         self._response = self._parser = None
         if keep and self.is_open:
-            self.idle_since = asyncio.get_running_loop().time()
+            self.idle_since = self._client.clock.monotonic()
             self._client.keep(self)
         else:
             self.abort()

@@ -6,7 +6,8 @@ from typing import Protocol
 
 import httptools
 
-from moot.models.http_errors import LostError, UnansweredError
+from moot.domain.ports.clock import Clock, Timer
+from moot.models.http_errors import HttpError, LostError, UnansweredError
 
 # The maximum unread body, and the maximum size of headers.
 _MAX_UNREAD = 1024 * 1024
@@ -31,6 +32,7 @@ class Response:
 
     __slots__ = (
         "_chunks",
+        "_clock",
         "_connection",
         "_ends_with_connection",
         "_error",
@@ -51,12 +53,13 @@ class Response:
         "status",
     )
 
-    def __init__(self, connection: Connection, idle_seconds: float) -> None:
+    def __init__(self, connection: Connection, idle_seconds: float, clock: Clock) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.parser: httptools.HttpResponseParser | None = None
         self._connection = connection
         self._idle_seconds = idle_seconds
+        self._clock = clock
         self._chunks: list[bytes] = []
         # Called by the parser for each part of the body. A stream has one for every token, so nothing else is done.
         self.on_body = self._chunks.append
@@ -72,7 +75,7 @@ class Response:
         self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._waits_since = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
 
     @property
     def content_type(self) -> str:
@@ -105,6 +108,15 @@ class Response:
             self._is_paused = False
             self._connection.resume()
         return data
+
+    async def drain(self, seconds: float) -> None:
+        """Read the rest of an answer that is already complete, so that its connection can be reused."""
+        try:
+            async with self._clock.timeout(seconds):
+                while await self.read():
+                    pass
+        except (HttpError, OSError):
+            return
 
     def close(self) -> None:
         """Stop reading. A connection with an incomplete response is aborted, since it cannot be reused."""
@@ -141,11 +153,10 @@ class Response:
     async def _wait(self) -> None:
         if self._error is not None:
             raise self._error
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        self._waits_since = loop.time()
+        self._waiter = asyncio.get_running_loop().create_future()
+        self._waits_since = self._clock.monotonic()
         if self._timer is None:
-            self._timer = loop.call_later(self._idle_seconds, self._expire)
+            self._timer = self._clock.call_later(self._idle_seconds, self._expire)
         try:
             await self._waiter
         finally:
@@ -156,10 +167,9 @@ class Response:
         self._timer = None
         if self._waiter is None:
             return
-        loop = asyncio.get_running_loop()
-        left = self._waits_since + self._idle_seconds - loop.time()
+        left = self._waits_since + self._idle_seconds - self._clock.monotonic()
         if left > 0:
-            self._timer = loop.call_later(left, self._expire)
+            self._timer = self._clock.call_later(left, self._expire)
         else:
             self.fail(TimeoutError())
 

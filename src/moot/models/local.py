@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import sys
-import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
 from moot.domain.events import Stage
+from moot.domain.ports.clock import Clock, Timer
 from moot.domain.ports.model import Model, ModelEvent, Preparing, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.usage import Usage
@@ -58,12 +58,14 @@ class LocalModel:
         config: ModelConfig,
         *,
         http: Http,
+        clock: Clock,
         data_dir: Path,
         rng: Random | None = None,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._config = config
         self._http = http
+        self._clock = clock
         self._rng = rng or Random()
         self._idle_seconds = idle_seconds
         known = MODELS.get(config.model)
@@ -78,7 +80,7 @@ class LocalModel:
         self._crashes: list[float] = []
         self._users = 0
         self._previous_seconds = 0.0
-        self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_timer: Timer | None = None
         self._closed = False
 
     @property
@@ -131,7 +133,7 @@ class LocalModel:
         self._users += 1
         self._stop_idle_timer()
         prompt = replace(prompt, max_tokens=min(prompt.max_tokens or self._reply_tokens, self._reply_tokens))
-        began, previous = time.monotonic(), self._previous_seconds
+        began, previous = self._clock.monotonic(), self._previous_seconds
         try:
             if self._child is None or self._child.adapter is None:
                 yield Preparing(Stage.LOADING, previous_seconds=previous)
@@ -141,9 +143,9 @@ class LocalModel:
                     async for event in events:
                         is_told = isinstance(event, Preparing)
                         yield replace(event, previous_seconds=previous) if is_told else event
-                self._previous_seconds = time.monotonic() - began
+                self._previous_seconds = self._clock.monotonic() - began
             except ModelError as error:
-                if not self._closed and await _has_ended(child):
+                if not self._closed and await self._has_ended(child):
                     raise self._stopped_error() from error
                 raise
         finally:
@@ -155,7 +157,7 @@ class LocalModel:
         self._stop_idle_timer()
         child, self._child = self._child, None
         if child is not None:
-            await _stop(child)
+            await self._stop(child)
 
     # ---- the child -----------------------------------------------------------------------------
 
@@ -215,7 +217,7 @@ class LocalModel:
     async def _wait_until_loaded(self, child: _Child) -> str:
         assert child.process.stdout is not None
         try:
-            async with asyncio.timeout(LOAD_SECONDS):
+            async with self._clock.timeout(LOAD_SECONDS):
                 line = await child.process.stdout.readline()
         except TimeoutError:
             line = b""
@@ -223,7 +225,7 @@ class LocalModel:
         if address := answer.get("address"):
             return str(address)
         self._child = None
-        await _stop(child)
+        await self._stop(child)
         reason = answer.get("error") or "it ended without a word"
         raise ModelError(
             f"The local model '{self.name}' could not be loaded from {self._file}: {reason}",
@@ -234,8 +236,8 @@ class LocalModel:
         """Forget a child that crashed. Raise ModelError after too many crashes in a short time."""
         if self._child is not None and self._child.process.returncode is not None:
             self._child = None
-            self._crashes.append(time.monotonic())
-        since = time.monotonic() - CRASH_WINDOW_SECONDS
+            self._crashes.append(self._clock.monotonic())
+        since = self._clock.monotonic() - CRASH_WINDOW_SECONDS
         self._crashes = [crash for crash in self._crashes if crash >= since]
         if len(self._crashes) >= MAX_CRASHES:
             raise ModelError(
@@ -251,12 +253,27 @@ class LocalModel:
             retryable=True,
         )
 
+    async def _stop(self, child: _Child) -> None:
+        assert child.process.stdin is not None
+        child.process.stdin.close()
+        if not await self._has_ended(child, within=_STOP_SECONDS):
+            child.process.kill()
+            await child.process.wait()
+
+    async def _has_ended(self, child: _Child, *, within: float = 1.0) -> bool:
+        try:
+            async with self._clock.timeout(within):
+                await child.process.wait()
+        except TimeoutError:
+            return False
+        return True
+
     # ---- idling --------------------------------------------------------------------------------
 
     def _start_idle_timer(self) -> None:
         if self._users == 0 and not self._closed:
             self._stop_idle_timer()
-            self._idle_timer = asyncio.get_running_loop().call_later(self._idle_seconds, self._stop_idle_child)
+            self._idle_timer = self._clock.call_later(self._idle_seconds, self._stop_idle_child)
 
     def _stop_idle_timer(self) -> None:
         if self._idle_timer is not None:
@@ -297,23 +314,6 @@ def _find_lack(config: ModelConfig, file: Path) -> ModelError | None:
             f"The model '{config.name}' is not downloaded yet.", fix=f"Run: moot models pull {config.model} ({size})"
         )
     return ModelError(f"The file of the local model '{config.name}' is missing.", fix=f"Put a GGUF file at {file}.")
-
-
-async def _stop(child: _Child) -> None:
-    assert child.process.stdin is not None
-    child.process.stdin.close()
-    if not await _has_ended(child, within=_STOP_SECONDS):
-        child.process.kill()
-        await child.process.wait()
-
-
-async def _has_ended(child: _Child, *, within: float = 1.0) -> bool:
-    try:
-        async with asyncio.timeout(within):
-            await child.process.wait()
-    except TimeoutError:
-        return False
-    return True
 
 
 def _parse_line(line: bytes) -> dict[str, object]:

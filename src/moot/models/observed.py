@@ -1,13 +1,13 @@
 """ObservedModel: reports each request of one run to observers (daemon/telemetry). Used only while telemetry is on."""
 
 import logging
-import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct, field
 
 from moot.domain.message import ToolCall
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.model import CallReady, Finished, Model, ModelEvent, Retrying, TextDelta, ThinkingDelta
 from moot.domain.prompt import Prompt
 from moot.domain.run import RunRequest
@@ -42,26 +42,29 @@ class ModelCallObserver(Protocol):
 
 
 class ObservedModel(ModelWrapper[Model]):
-    def __init__(self, inner: Model, run: RunRequest, observers: Sequence[ModelCallObserver]) -> None:
+    def __init__(self, inner: Model, run: RunRequest, observers: Sequence[ModelCallObserver], clock: Clock) -> None:
         super().__init__(inner)
         self._run = run
         self._observers = observers
+        self._clock = clock
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
-        call = ModelCall(run=self._run, model=self.inner, prompt=prompt, started_at=time.time())
-        started = time.monotonic()
+        call = ModelCall(run=self._run, model=self.inner, prompt=prompt, started_at=self._clock.now())
+        started = self._clock.monotonic()
         for observer in self._observers:
             _report(observer.on_call_started, call)
         events = self.inner.stream(prompt)
         try:
             async for event in events:
-                _take(call, event, started)
+                if call.first_token_seconds is None and isinstance(event, TextDelta | ThinkingDelta | CallReady):
+                    call.first_token_seconds = self._clock.monotonic() - started
+                _take(call, event)
                 yield event
         except BaseException as error:
             call.error = error
             raise
         finally:
-            call.seconds = time.monotonic() - started
+            call.seconds = self._clock.monotonic() - started
             for observer in self._observers:
                 _report(observer.on_call_ended, call)
             await events.aclose()
@@ -75,9 +78,7 @@ def _report(observe: Callable[[ModelCall], None], call: ModelCall) -> None:
         logger.exception("an observer of model requests failed")
 
 
-def _take(call: ModelCall, event: ModelEvent, started: float) -> None:
-    if isinstance(event, TextDelta | ThinkingDelta | CallReady) and call.first_token_seconds is None:
-        call.first_token_seconds = time.monotonic() - started
+def _take(call: ModelCall, event: ModelEvent) -> None:
     match event:
         case TextDelta(text):
             call.text.append(text)

@@ -1,13 +1,12 @@
 """Retries a model request with back-off before any output was shown."""
 
-import asyncio
 import logging
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from moot.domain.errors import ModelError
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.model import CallReady, Model, ModelEvent, Retrying, TextDelta, ThinkingDelta
 from moot.domain.prompt import Prompt
 from moot.models.refusals import format_clock_time
@@ -24,20 +23,15 @@ logger = logging.getLogger(__name__)
 
 
 class RetryPolicy:
-    """How long to wait and with which clock; tests pass their own."""
+    """How often to retry, how long to wait before it, and with which clock."""
 
-    def __init__(
-        self,
-        *,
-        retries: int,
-        rng: Random,
-        sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
-        now: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, *, retries: int, rng: Random, clock: Clock) -> None:
         self.retries = retries
-        self.sleep = sleep
         self._rng = rng
-        self._now = now
+        self._clock = clock
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
 
     def wait(self, attempt: int, error: ModelError) -> float:
         """Return the seconds before retry number `attempt`. Raises the error if there should be no retry."""
@@ -48,7 +42,7 @@ class RetryPolicy:
         if error.after is None:
             return self._rng.uniform(0.0, min(LONGEST_WAIT, FIRST_WAIT * 2**attempt))
         if error.after > LONGEST_WISH:
-            moment = format_clock_time(self._now() + error.after)
+            moment = format_clock_time(self._clock.now() + error.after)
             raise ModelError(
                 f"{error.message} It asks to wait {error.after:.0f} seconds.", fix=f"Try again after {moment}."
             ) from error

@@ -34,6 +34,7 @@ import msgspec
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ConfigError, ModelError
 from moot.domain.message import Message, Role, Thinking
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.model import CallReady, Finished, ModelEvent, TextDelta, ThinkingDelta, ThinkingDone, ToolSupport
 from moot.domain.prompt import Prompt
 from moot.domain.text import COMPACTION_MARK
@@ -109,8 +110,9 @@ def read_script(path: Path) -> tuple[Rule, ...]:
 class ScriptedModel:
     """A model that answers by the rules of its script."""
 
-    def __init__(self, config: ModelConfig, *, rules: tuple[Rule, ...] | None = None) -> None:
+    def __init__(self, config: ModelConfig, *, clock: Clock, rules: tuple[Rule, ...] | None = None) -> None:
         self.config = config
+        self._clock = clock
         self.name = config.name
         self.provider = config.provider
         self.model = config.model or "scripted"
@@ -126,7 +128,7 @@ class ScriptedModel:
         rule, reply, calls = self._decide(prompt)
         if rule.hang:
             await asyncio.Event().wait()
-        await asyncio.sleep(rule.delay_seconds)
+        await self._clock.sleep(rule.delay_seconds)
         if rule.error:
             raise ModelError(f"Model '{self.name}': {rule.error}", fix="Change the script.", retryable=rule.retryable)
         if rule.thinking:
@@ -134,7 +136,7 @@ class ScriptedModel:
             yield ThinkingDone(Thinking(text=rule.thinking))
         for number, word in enumerate(_WORD.findall(reply)):
             if number and rule.token_seconds:
-                await asyncio.sleep(rule.token_seconds)
+                await self._clock.sleep(rule.token_seconds)
             yield TextDelta(word)
         for ready in calls:
             yield ready

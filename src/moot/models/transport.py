@@ -1,7 +1,5 @@
 """HTTP transport to a model server: one request, a streamed answer, limits, timeouts, typed errors."""
 
-import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -44,15 +42,12 @@ class AnswerDecoder(Protocol):
 class Endpoint:
     """The address of one configured model, and what every request to it has in common."""
 
-    def __init__(
-        self, config: ModelConfig, path: str, *, http: Http, key: Key, now: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, config: ModelConfig, path: str, *, http: Http, key: Key) -> None:
         self.name = config.name
         self._config = config
         self.url = _request_url(config, path)
         self.key = key
         self._http = http
-        self._now = now
         self._idle = config.idle_seconds
 
     async def answer(
@@ -75,7 +70,7 @@ class Endpoint:
                     yield event
                 if answer.done:
                     if not response.is_complete:
-                        await drain_connection(response)
+                        await response.drain(_LINGER_SECONDS)
                     break
             else:
                 for data in events.close():
@@ -154,7 +149,7 @@ class Endpoint:
         refusal = read_refusal(body[:_MAX_REFUSAL])
         if response.status == 401:
             self.key.forget()
-        after = parse_retry_after(response.headers, now=self._now())
+        after = parse_retry_after(response.headers, now=self._http().clock.now())
         return error_from_status(response.status, refusal, model=self.name, place=self.key.place, after=after)
 
     def _network_error(self, error: Exception) -> ModelError:
@@ -172,16 +167,6 @@ class Endpoint:
             fix="Try again.",
             retryable=True,
         )
-
-
-async def drain_connection(response: Response) -> None:
-    """Read the end of an answer that is already complete, so that its connection can be reused."""
-    try:
-        async with asyncio.timeout(_LINGER_SECONDS):
-            while await response.read():
-                pass
-    except (HttpError, OSError):
-        return
 
 
 def _describe_error(error: Exception) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
+from moot.domain.ports.clock import Clock
 from moot.domain.rag import Source, SourceKind
 from moot.tools.files.confined_paths import ConfinedFolder, translate_errors
 from moot.tools.files.off_limits import OffLimits
@@ -30,7 +31,8 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 class SourceFiles:
-    def __init__(self, off_limits: Callable[[], OffLimits]) -> None:
+    def __init__(self, off_limits: Callable[[], OffLimits], clock: Clock) -> None:
+        self._clock = clock
         self._off_limits = off_limits
 
     async def locate(self, path: str, cwd: str) -> Place:
@@ -61,7 +63,7 @@ class SourceFiles:
             return await run_in_thread(self._look, place.folder, [inner])
         if not await run_in_thread(os.path.isdir, place.path):
             return {}
-        query = await run_in_thread(_build_query, place.folder, inner, most)
+        query = await run_in_thread(_build_query, place.folder, inner, most, self._clock)
         found = await list_files(query)
         if len(found.paths) > most:
             raise TooLarge(
@@ -113,10 +115,11 @@ def _find_inner(path: str, folder: str) -> str:
     return path.removeprefix(folder.rstrip("/")).lstrip("/") or "."
 
 
-def _build_query(folder: str, inner: str, most: int) -> Query:
+def _build_query(folder: str, inner: str, most: int, clock: Clock) -> Query:
     top = "" if inner == "." else f"{inner}/"
     return Query(
         program=find_ripgrep(),
+        clock=clock,
         cwd=folder,
         ignoring=choose_ignore_files(folder),
         ignore_files=list_ignore_files(folder),

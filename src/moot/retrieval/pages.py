@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, MootError
+from moot.domain.ports.clock import Clock
 from moot.tools.web.request import HttpAnswer, Request
 
 _KINDS = {"text/html": "html", "application/xhtml+xml": "html", "application/pdf": "pdf", "text/markdown": "markdown"}
@@ -26,7 +27,8 @@ def is_address(place: str) -> bool:
 
 
 class PageFetcher:
-    def __init__(self, config: Callable[[], WebConfig]) -> None:
+    def __init__(self, config: Callable[[], WebConfig], clock: Clock) -> None:
+        self._clock = clock
         self._config = config
 
     async def fetch(self, address: str) -> Page:
@@ -35,7 +37,7 @@ class PageFetcher:
 
         request = Request(url=address, headers={"Accept": _ACCEPT})
         try:
-            answer = await SafeHttp.for_public(self._config()).fetch(request)
+            answer = await SafeHttp.for_public(self._config(), clock=self._clock).fetch(request)
             # The address that was asked for names it, so that it can be indexed again.
             return Page(address=address, body=answer.body, format=_check_answer(answer))
         except MootError as error:

@@ -32,7 +32,7 @@ class Retrieval:
         self._config = d.config
         self._supervisor = d.supervisor
         choose = EmbedderChoice(lambda: d.config.current, embeddings, d.storage.store)
-        files = SourceFiles(off_limits)
+        files = SourceFiles(off_limits, d.clock)
         indexer = Indexer(
             IndexerDependencies(
                 index=d.storage.documents,
@@ -50,7 +50,7 @@ class Retrieval:
                 indexer=indexer,
                 search=PassageSearch(d.storage.documents, choose),
                 files=files,
-                pages=PageFetcher(lambda: d.config.current.tools.web),
+                pages=PageFetcher(lambda: d.config.current.tools.web, d.clock),
                 choose_embedder=choose,
                 config=lambda: d.config.current.tools.rag,
                 start=d.supervisor.start,

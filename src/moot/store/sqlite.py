@@ -21,6 +21,7 @@ from moot.domain.digest import Visit
 from moot.domain.errors import StoreError
 from moot.domain.message import Entry, Message
 from moot.domain.owner import OwnedRun, Owner
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
@@ -37,12 +38,12 @@ from moot.store.readers import Readers
 from moot.store.writer import Writer
 
 
-async def open_store(path: Path, *, tuning: Tuning | None = None) -> "SqliteStore":
+async def open_store(path: Path, clock: Clock, *, tuning: Tuning | None = None) -> "SqliteStore":
     """Open the store at `path`, created or migrated as needed, for use in the running event loop."""
     tuning = tuning or Tuning()
     node = await asyncio.to_thread(_prepare, path, tuning)
     try:
-        return SqliteStore(path, tuning, node)
+        return SqliteStore(path, tuning, node, clock)
     except FAULTS as error:
         raise fault(error, path) from error
 
@@ -68,12 +69,12 @@ def _prepare(path: Path, tuning: Tuning) -> int:
 class SqliteStore:
     """The Store port on SQLite. One thread writes and confirms after the fsync; reads do not wait for it."""
 
-    def __init__(self, path: Path, tuning: Tuning, node: int) -> None:
+    def __init__(self, path: Path, tuning: Tuning, node: int, clock: Clock) -> None:
         self.path = path
         # The number of the node.
         self.node = node
         self._tuning = tuning
-        self._writer = Writer(path, tuning)
+        self._writer = Writer(path, tuning, clock)
         self._readers = Readers(path, tuning)
         self.commits = self._writer.commits
         # For the other modules of this package, such as memories and secrets, which have their own SQL.

@@ -11,6 +11,7 @@ import apsw
 from msgspec import Struct
 
 from moot.domain.errors import BadRequest, MootError, StoreError
+from moot.domain.ports.clock import Clock, Timer
 from moot.domain.ports.store import CommitCounts
 from moot.failpoint import reach
 from moot.store import dialect
@@ -42,14 +43,15 @@ class Job(Struct, eq=False):
 class Writer:
     """Owns the only connection that writes. A queued transaction is executed even if its caller stops waiting."""
 
-    def __init__(self, path: Path, tuning: Tuning) -> None:
+    def __init__(self, path: Path, tuning: Tuning, clock: Clock) -> None:
+        self._clock = clock
         self._path = path
         self._tuning = tuning
         self._loop = asyncio.get_running_loop()
         self._jobs: SimpleQueue[list[Job] | None] = SimpleQueue()
         self._lingering: list[Job] = []
         self._is_soon = False
-        self._patience: asyncio.TimerHandle | None = None
+        self._patience: Timer | None = None
         self._closed = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._log_pages = 0
@@ -86,7 +88,7 @@ class Writer:
         """Queue a transaction that nobody waits for: it shares the next commit, or runs alone after a short delay."""
         future = self._queue_lingering(work, name)
         if self._patience is None:
-            self._patience = self._loop.call_later(_LINGER_SECONDS, self._hand_over)
+            self._patience = self._clock.call_later(_LINGER_SECONDS, self._hand_over)
         return future
 
     def _queue_lingering(self, work: Work[T], name: str) -> asyncio.Future[T]:

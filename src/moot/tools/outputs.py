@@ -109,7 +109,7 @@ class ToolOutputGet:
         self._config = config
         self._clock = clock
         self._redact = redact
-        self._search = SearchSlots()
+        self._search = SearchSlots(clock)
 
     def line(self, arguments: dict[str, Any]) -> str:
         how = f"grep {arguments['pattern']}" if arguments.get("pattern") else str(arguments.get("mode") or "full")
@@ -163,7 +163,8 @@ def _explain_missing(ref: str) -> str:
 class SearchSlots:
     """Limits searches: one at a time per conversation, and a few in total."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._all = asyncio.Semaphore(_SEARCHES)
         self._turns: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
 
@@ -172,7 +173,7 @@ class SearchSlots:
             raise BadRequest(f"the pattern has {len(pattern)} characters", fix=f"Use at most {_PATTERN_LENGTH}.")
         turn = self._turns.setdefault(key, asyncio.Lock())
         async with turn, self._all:
-            answer = await _run_search(content, pattern)
+            answer = await _run_search(content, pattern, self._clock)
         if "error" in answer:
             raise BadRequest(f"the pattern is not a regular expression: {answer['error']}", fix="Correct the pattern.")
         return answer
@@ -182,7 +183,7 @@ def _too_slow() -> BadRequest:
     return BadRequest("the search took too long and was stopped", fix="Use a simpler pattern.")
 
 
-async def _run_search(content: str, pattern: str) -> dict[str, Any]:
+async def _run_search(content: str, pattern: str, clock: Clock) -> dict[str, Any]:
     """Search in a child process, because Python's regular expressions cannot be interrupted."""
     bounds = msgspec.json.encode(
         {"pattern": pattern, "limit": _MATCHES, "excerpt": _EXCERPT, "line_length": LINE_LENGTH}
@@ -200,7 +201,7 @@ async def _run_search(content: str, pattern: str) -> dict[str, Any]:
         cwd="/",
     )
     try:
-        async with asyncio.timeout(_SEARCH_SECONDS):
+        async with clock.timeout(_SEARCH_SECONDS):
             said, _ = await child.communicate(bounds + b"\n" + text)
         answer: dict[str, Any] = msgspec.json.decode(said)
     except TimeoutError:

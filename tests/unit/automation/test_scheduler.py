@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from moot.automation.scheduler import Scheduler, SchedulerDependencies
 from moot.automation.workflow_start import WorkflowStart, make_launch
-from moot.daemon.clock import ManualClock
+from moot.daemon.clock import ManualClock, SystemClock
 from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import CronJob, JobIsolation, MissedRule, SkipReason
 from moot.domain.errors import Unavailable
@@ -121,7 +121,7 @@ class World:
 
 @asynccontextmanager
 async def world() -> AsyncIterator[World]:
-    made = World(await open_memory_storage())
+    made = World(await open_memory_storage(SystemClock()))
     made.scheduler.start()
     try:
         yield made

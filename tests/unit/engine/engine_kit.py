@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from moot.daemon.clock import SystemClock
 from moot.domain.agent import Agent
 from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import MootError, StoreError
@@ -200,11 +201,13 @@ async def engine(
     agents: Callable[[str], Agent] = _agent,
     config: Callable[[], Config] = _config,
 ) -> AsyncIterator[Engine]:
-    store = await open_store(folder / "moot.db")
+    store = await open_store(folder / "moot.db", SystemClock())
     supervisor, clock, disk, act, notes = Supervisor(SetClock()), SetClock(), Disk(store), Act(store), Notes()
     bus, mail = Bus(clock=clock), SqliteMail(store)
     mailboxes = Mailboxes(mail)
-    model = ScriptedModel(ModelConfig(name="m", provider="scripted"), rules=rules or (CALLING, TALKING))
+    model = ScriptedModel(
+        ModelConfig(name="m", provider="scripted"), rules=rules or (CALLING, TALKING), clock=SystemClock()
+    )
     tools: dict[str, Tool] = {"act": act}
     compaction, asks = Compaction(store=disk, clock=clock), asks_over(store, clock=clock)
     loop = Loop(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, AskReply, AskState, Question
 from moot.domain.errors import Fenced
@@ -17,7 +18,7 @@ from tests.unit.shelves import ADA, SetClock, approval, asks_over, talk
 
 
 async def test_a_no_said_before_the_run_takes_up_its_question_is_heard(tmp_path: Path) -> None:
-    store = await open_store(tmp_path / "moot.db")
+    store = await open_store(tmp_path / "moot.db", SystemClock())
     try:
         await talk(store)
         rows = SqliteAsks(store)
@@ -33,7 +34,7 @@ async def test_a_no_said_before_the_run_takes_up_its_question_is_heard(tmp_path:
 
 
 async def test_what_was_granted_and_not_used_in_its_time_is_asked_again(tmp_path: Path) -> None:
-    store = await open_store(tmp_path / "moot.db")
+    store = await open_store(tmp_path / "moot.db", SystemClock())
     try:
         await talk(store)
         rows = SqliteAsks(store)
@@ -62,7 +63,7 @@ def unheard(_event: EventBody) -> None:
 
 
 async def test_a_run_that_takes_up_its_ask_after_a_restart_hears_what_was_decided_meanwhile(tmp_path: Path) -> None:
-    store = await open_store(tmp_path / "moot.db")
+    store = await open_store(tmp_path / "moot.db", SystemClock())
     try:
         await talk(store)
         await SqliteAsks(store).open(approval(expires_at=1e12))
@@ -82,7 +83,7 @@ async def test_a_run_that_takes_up_its_ask_after_a_restart_hears_what_was_decide
 
 async def test_an_answer_that_comes_as_the_time_is_up_counts(tmp_path: Path) -> None:
     """Who answered was told that it counts, so it does."""
-    store = await open_store(tmp_path / "moot.db")
+    store = await open_store(tmp_path / "moot.db", SystemClock())
     try:
         await talk(store)
 
@@ -105,11 +106,11 @@ def question() -> Ask:
 
 async def open_second_handle(store: SqliteStore) -> SqliteStore:
     """Another holder of the store that writes for the same node."""
-    return SqliteStore(store.path, Tuning(), store.node)
+    return SqliteStore(store.path, Tuning(), store.node, SystemClock())
 
 
 async def test_an_answer_that_another_holder_of_the_store_commits_wakes_the_waiting_run(tmp_path: Path) -> None:
-    store = await open_store(tmp_path / "moot.db")
+    store = await open_store(tmp_path / "moot.db", SystemClock())
     other = await open_second_handle(store)
     try:
         await talk(store)
@@ -129,7 +130,7 @@ async def test_an_answer_that_another_holder_of_the_store_commits_wakes_the_wait
 
 async def test_an_answer_before_the_run_waits_is_not_missed(tmp_path: Path) -> None:
     """The row can be seen and answered as soon as it is stored."""
-    store = await open_store(tmp_path / "moot.db")
+    store = await open_store(tmp_path / "moot.db", SystemClock())
 
     class AnsweredAtOnce(SqliteAsks):
         async def open(self, ask: Ask) -> Ask:
@@ -147,13 +148,13 @@ async def test_an_answer_before_the_run_waits_is_not_missed(tmp_path: Path) -> N
 
 
 async def test_a_run_that_waits_learns_that_another_daemon_has_taken_it_over(tmp_path: Path) -> None:
-    store = await open_store(tmp_path / "moot.db")
+    store = await open_store(tmp_path / "moot.db", SystemClock())
     asks, asked = asks_over(store), asyncio.Event()
     await store.begin(RunRequest(id="run-1", key=ADA, speaker="ada", content="hi"), now=1.0)
     async with asyncio.timeout(30):
         waits = asyncio.create_task(asks.ask_question(question(), lambda _: asked.set(), seconds=1e9))
         await asked.wait()
-        other = await open_store(tmp_path / "moot.db")
+        other = await open_store(tmp_path / "moot.db", SystemClock())
         try:
             await other.recover()
             await asks.refresh_all()

@@ -20,7 +20,7 @@ COMMAND, EDIT = Reach(is_sandboxed=True), Reach(is_undoable=True)
 
 
 async def test_a_conversation_has_its_own_mode_the_configured_one_or_the_default() -> None:
-    storage, clock = await open_memory_storage(), SystemClock()
+    storage, clock = await open_memory_storage(SystemClock()), SystemClock()
     configured, sandbox = "", True
 
     async def has_sandbox() -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 
+from moot.daemon.clock import SystemClock
 from moot.domain.agent import Agent
 from moot.domain.config import ModelConfig
 from moot.domain.message import Message, Role
@@ -29,7 +30,7 @@ class Listening(ScriptedModel):
 
     def __init__(self) -> None:
         config = ModelConfig(name="scripted", provider="scripted", window=8_000)
-        super().__init__(config, rules=(Rule(reply="Zebras were discussed."),))
+        super().__init__(config, clock=SystemClock(), rules=(Rule(reply="Zebras were discussed."),))
         self.told: list[str] = []
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:

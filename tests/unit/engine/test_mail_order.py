@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from moot.daemon.clock import SystemClock
 from moot.domain.mail import MAIL_AUTHOR, Mail, render_mail
 from moot.domain.run import RunRequest
 from moot.engine.mailboxes import Mailboxes
@@ -24,7 +25,7 @@ def make_mail(goal_id: str, number: int) -> Mail:
 
 
 async def test_mail_that_follows_what_another_run_is_about_to_show_waits() -> None:
-    storage = await open_memory_storage()
+    storage = await open_memory_storage(SystemClock())
     await storage.store.begin(request("run-1", "hi", KEY), now=0.0)
     await storage.store.end(KEY, "run-1", DONE, [], now=0.0)
     goal = await storage.mail.find_goal_of(KEY)

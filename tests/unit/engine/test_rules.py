@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from moot.daemon.clock import SystemClock
 from moot.domain.approval import Decision, Rule
 from moot.engine.rules import Rules
 from moot.store.asks import SqliteAsks
@@ -14,7 +15,7 @@ CALL = approval(expires_at=1e12, exact="d", subject="ls")
 
 
 async def test_a_rule_that_another_holder_of_the_store_deletes_does_not_count_after_the_notice(tmp_path: Path) -> None:
-    store = await open_store(tmp_path / "moot.db")
+    store = await open_store(tmp_path / "moot.db", SystemClock())
     try:
         await talk(store)
         asks = asks_over(store)

@@ -145,7 +145,7 @@ class Desk:
 
 @asynccontextmanager
 async def desk(path: Path, tool: Tool, **more: Any) -> AsyncIterator[Desk]:
-    store = await open_store(path / "moot.db")
+    store = await open_store(path / "moot.db", SystemClock())
     try:
         if await store.load(context().key) is None:
             await talk(store)

@@ -98,7 +98,7 @@ class Bench:
 @asynccontextmanager
 async def bench(path: Path, *, hooks: Sequence[Hook] = ()) -> AsyncIterator[Bench]:
     async with vault_at(path) as kit:
-        store = await open_store(path / "moot.db")
+        store = await open_store(path / "moot.db", SystemClock())
         try:
             if await store.load(context().key) is None:
                 await talk(store)

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from moot.daemon.clock import SystemClock
 from moot.domain.config import ModelConfig
 from moot.domain.message import Message, Role, Thinking, ToolCall, assistant, tool_result, user
 from moot.domain.ports.model import ThinkingDone
@@ -20,7 +21,7 @@ SIGNED = (Thinking(text="Hm.", signature="c2ln"), Thinking(text="", signature="r
 
 def body_of(*messages: Message, **settings: Any) -> dict[str, Any]:
     given = ModelConfig(name="m", provider="anthropic", model="x", base_url="http://127.0.0.1:1", **settings)
-    model = AnthropicModel(given, http=HttpClient)
+    model = AnthropicModel(given, http=lambda: HttpClient(SystemClock()))
     body: dict[str, Any] = json.loads(model.encode(prompt(*messages, tools=[LOOKUP], system=["one", "two"])))
     return body
 

@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.config import Config, ModelConfig
 from moot.domain.errors import ConfigError, NotFound
 from moot.models.catalog import Catalog
@@ -12,7 +13,9 @@ from tests.fake_provider.ask import run
 
 
 def catalog(**models: ModelConfig) -> Catalog:
-    return Catalog(Config(default_model="a", models=MappingProxyType(models)), data_dir="/nonexistent")
+    return Catalog(
+        Config(default_model="a", models=MappingProxyType(models)), data_dir="/nonexistent", clock=SystemClock()
+    )
 
 
 def openai(**settings: object) -> ModelConfig:

@@ -7,6 +7,7 @@ from random import Random
 import msgspec
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
 from moot.domain.usage import Usage
@@ -33,9 +34,9 @@ def make(
     return OpenAIEmbeddings(
         config,
         model,
-        http=lambda: client or HttpClient(),
+        http=lambda: client or HttpClient(SystemClock()),
         key=Key.with_value(key, model=config.name) if key else Key(model=config.name),
-        patience=RetryPolicy(retries=0, rng=Random(1)),
+        patience=RetryPolicy(retries=0, rng=Random(1), clock=SystemClock()),
     )
 
 
@@ -86,7 +87,7 @@ def locked() -> Iterator[Provider]:
 
 def test_a_key_that_is_refused_is_not_in_the_error(locked: Provider) -> None:
     async def ask() -> None:
-        client = HttpClient()
+        client = HttpClient(SystemClock())
         try:
             config = msgspec.structs.replace(CONFIG, base_url=locked.openai_url)
             await make(config, key="sk-wrong-and-long-key", client=client).embed(["words"])

@@ -14,6 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from moot.daemon.clock import SystemClock
 from moot.models.http_client import HttpClient
 from moot.models.http_errors import ConnectError, LostError, TlsError
 from moot.models.http_url import parse_url
@@ -53,7 +54,7 @@ class Server:
 async def serving(
     answer: bytes, *, closes: bool = False, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[tuple[Server, HttpClient]]:
-    server, client = Server(answer, closes=closes), HttpClient()
+    server, client = Server(answer, closes=closes), HttpClient(SystemClock())
     listening = await asyncio.start_server(server.take, "127.0.0.1", 0, ssl=tls)
     port = listening.sockets[0].getsockname()[1]
     server.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}/v1/models"

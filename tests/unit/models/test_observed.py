@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import ModelError
 from moot.domain.message import ToolCall
@@ -62,7 +63,7 @@ class Observer:
 
 
 def observed(events: list[ModelEvent | Exception], *observers: Observer) -> ObservedModel:
-    return ObservedModel(cast(Model, cast(Any, FakeModel(events))), RUN, observers)
+    return ObservedModel(cast(Model, cast(Any, FakeModel(events))), RUN, observers, SystemClock())
 
 
 async def read(model: ObservedModel, most: int = 99) -> list[ModelEvent]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.errors import ConfigError, ModelError
 from moot.models.http_client import HttpClient
 from moot.models.http_errors import ConnectError, ConnectFailure, ProxyError
@@ -134,7 +135,7 @@ async def _get_through(answer: bytes, url: Url, *, trusted: Path) -> tuple[int, 
     async def find_proxy(_url: Url) -> Proxy:
         return Proxy("127.0.0.1", listening.sockets[0].getsockname()[1], "Basic eDp5")
 
-    client = HttpClient(find_proxy)
+    client = HttpClient(SystemClock(), find_proxy)
     client._tls = ssl.create_default_context(cafile=str(trusted))
     try:
         status, body = await client.get(url, headers={}, seconds=20, max_bytes=1000)
@@ -168,7 +169,7 @@ async def test_why_no_connection_could_be_made(
     monkeypatch.setattr(HttpClient, "_connect_directly", fail)
 
     with pytest.raises(ConnectError) as raised:
-        await HttpClient().send("GET", API, headers={}, idle_seconds=5)
+        await HttpClient(SystemClock()).send("GET", API, headers={}, idle_seconds=5)
 
     assert raised.value.failure is failure
 

@@ -4,13 +4,14 @@ from random import Random
 
 import pytest
 
+from moot.daemon.clock import ManualClock, SystemClock
 from moot.domain.errors import ModelError
 from moot.models.refusals import parse_retry_after
 from moot.models.retry import LONGEST_WAIT, RetryPolicy
 
 
 def test_waits_are_random_below_a_doubling_limit() -> None:
-    patience = RetryPolicy(retries=99, rng=Random(5))
+    patience = RetryPolicy(retries=99, rng=Random(5), clock=SystemClock())
     error = ModelError("x", retryable=True)
 
     for attempt in range(1, 12):
@@ -25,13 +26,13 @@ def test_a_lasting_failure_is_raised_at_once() -> None:
     error = ModelError("x")
 
     with pytest.raises(ModelError) as raised:
-        RetryPolicy(retries=3, rng=Random(5)).wait(1, error)
+        RetryPolicy(retries=3, rng=Random(5), clock=SystemClock()).wait(1, error)
 
     assert raised.value is error
 
 
 def test_a_wish_beyond_a_minute_fails_and_names_the_moment() -> None:
-    patience = RetryPolicy(retries=3, rng=Random(5), now=lambda: 0.0)
+    patience = RetryPolicy(retries=3, rng=Random(5), clock=ManualClock(0.0))
 
     with pytest.raises(ModelError) as raised:
         patience.wait(1, ModelError("Busy.", retryable=True, after=120.0))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.config import ModelConfig
 from moot.domain.errors import ConfigError
 from moot.domain.message import assistant, tool_result, user
@@ -19,7 +20,7 @@ from tests.fake_provider.ask import Said, hear, model_of, prompt, run
 def scripted(tmp_path: Path, script: str) -> ScriptedModel:
     file = tmp_path / "script.toml"
     file.write_text(script, encoding="utf-8")
-    return ScriptedModel(ModelConfig(name="s", provider="scripted", script=str(file)))
+    return ScriptedModel(ModelConfig(name="s", provider="scripted", script=str(file)), clock=SystemClock())
 
 
 def say(model: ScriptedModel, *messages: str, system: str = "Be kind.") -> Said:
@@ -130,11 +131,11 @@ def test_a_wrong_script_is_reported_with_its_file(tmp_path: Path, script: str) -
 
 def test_a_missing_script_is_reported() -> None:
     with pytest.raises(ConfigError):
-        ScriptedModel(ModelConfig(name="s", provider="scripted", script="/nonexistent/x.toml"))
+        ScriptedModel(ModelConfig(name="s", provider="scripted", script="/nonexistent/x.toml"), clock=SystemClock())
 
 
 def test_without_a_script_it_repeats_what_it_was_told() -> None:
-    model = ScriptedModel(ModelConfig(name="s", provider="scripted"))
+    model = ScriptedModel(ModelConfig(name="s", provider="scripted"), clock=SystemClock())
 
     assert "I like tea" in say(model, "I like tea").text
     assert say(model, "same").events == say(model, "same").events
@@ -142,7 +143,7 @@ def test_without_a_script_it_repeats_what_it_was_told() -> None:
 
 
 def test_without_a_script_it_uses_the_result_of_a_tool() -> None:
-    model = ScriptedModel(ModelConfig(name="s", provider="scripted"))
+    model = ScriptedModel(ModelConfig(name="s", provider="scripted"), clock=SystemClock())
 
     said: Said = run(lambda: hear(model, prompt("go", assistant("x"), tool_result("1", "42"))))
 
@@ -150,7 +151,7 @@ def test_without_a_script_it_uses_the_result_of_a_tool() -> None:
 
 
 def test_without_a_script_it_summarises_with_a_title_first() -> None:
-    model = ScriptedModel(ModelConfig(name="s", provider="scripted"))
+    model = ScriptedModel(ModelConfig(name="s", provider="scripted"), clock=SystemClock())
 
     text = say(model, "Plan the garden party", system=f"({COMPACTION_MARK}) Summarise.").text
 
@@ -159,7 +160,7 @@ def test_without_a_script_it_summarises_with_a_title_first() -> None:
 
 
 def test_what_is_only_for_this_request_does_not_hide_what_the_person_said() -> None:
-    model = ScriptedModel(ModelConfig(name="s", provider="scripted"))
+    model = ScriptedModel(ModelConfig(name="s", provider="scripted"), clock=SystemClock())
     asked = prompt("the question")
     framed = type(asked)(system=(), transcript=asked.transcript, tail=(user("some framing"),))
 

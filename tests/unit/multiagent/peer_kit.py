@@ -74,7 +74,7 @@ class Node:
 
     async def start(self) -> "Node":
         clock = VirtualClock(self.skew)
-        self.store = MemoryStore(self.database, self.choose_latency)
+        self.store = MemoryStore(self.database, clock, self.choose_latency)
         self.storage = build_memory_storage(self.store)
         self.supervisor = Supervisor(clock)
         self.bus = Bus(clock=clock)

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from moot.daemon.clock import SystemClock
 from moot.domain.approval import Decision
 from moot.domain.ask import AskKind, grant_id
 from moot.domain.config import InterceptorConfig
@@ -28,7 +29,7 @@ class Send:
 
 
 async def test_a_call_that_was_not_asked_about_does_not_replace_the_ask_of_another(tmp_path: Path) -> None:
-    store = await open_store(tmp_path / "moot.db")
+    store = await open_store(tmp_path / "moot.db", SystemClock())
     try:
         await talk(store)
         tool, opened = Send(), asyncio.Event()

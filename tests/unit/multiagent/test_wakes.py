@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
 from moot.domain.conversation import ConversationKey
@@ -66,7 +67,7 @@ def build_wakes(storage: Storage, mailboxes: Mailboxes, runs: FailingRuns, super
 
 
 async def test_mail_of_a_run_that_never_began_is_given_to_the_next_one() -> None:
-    storage = await open_memory_storage()
+    storage = await open_memory_storage(SystemClock())
     mail = await have_goal(storage)
     await storage.mail.send([mail], now=0.0)
     mailboxes, runs = Mailboxes(storage.mail), FailingRuns()
@@ -80,7 +81,7 @@ async def test_mail_of_a_run_that_never_began_is_given_to_the_next_one() -> None
 
 
 async def test_mail_that_comes_while_a_run_is_being_prepared_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = await open_memory_storage()
+    storage = await open_memory_storage(SystemClock())
     mail = await have_goal(storage)
     mailboxes, runs = Mailboxes(storage.mail), FailingRuns()
     supervisor = Supervisor(SetClock())

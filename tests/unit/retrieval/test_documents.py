@@ -51,9 +51,9 @@ class Pages:
 
 @asynccontextmanager
 async def opened(config: RagConfig) -> AsyncIterator[Documents]:
-    storage, clock = await open_memory_storage(), ManualClock()
+    storage, clock = await open_memory_storage(SystemClock()), ManualClock()
     supervisor = Supervisor(clock)
-    files = SourceFiles(OffLimits)
+    files = SourceFiles(OffLimits, clock)
     indexer = Indexer(
         IndexerDependencies(
             index=storage.documents,
@@ -230,7 +230,7 @@ async def test_an_error_with_words_of_a_server_is_tainted(
 
     monkeypatch.setattr(SafeHttp, "fetch", fetch)
     with pytest.raises(MootError, match="obey") as error:
-        await PageFetcher(WebConfig).fetch("http://a/")
+        await PageFetcher(WebConfig, ManualClock()).fetch("http://a/")
     assert error.value.taint == WEB
 
 

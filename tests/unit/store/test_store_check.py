@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.message import assistant
 from moot.domain.run import Outcome, RunEnd, RunRequest
@@ -15,7 +16,7 @@ KEY = ConversationKey("ada", "user")
 
 
 async def fill(path: Path) -> None:
-    store = await open_store(path)
+    store = await open_store(path, SystemClock())
     for turn in range(4):
         await store.begin(RunRequest(id=f"r{turn}", key=KEY, speaker="ada", content="q"), now=1.0)
         done = RunEnd(outcome=Outcome.COMPLETED)
@@ -30,7 +31,7 @@ async def fill(path: Path) -> None:
 
 def findings(path: Path) -> list[str]:
     async def scenario() -> list[str]:
-        store = await open_store(path)
+        store = await open_store(path, SystemClock())
         found = await store.check()
         await store.close()
         return found

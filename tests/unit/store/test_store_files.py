@@ -9,6 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound, StoreError
 from moot.domain.message import user
@@ -20,7 +21,7 @@ KEY = ConversationKey("ada", "user")
 
 
 async def filled(path: Path, *words: str) -> SqliteStore:
-    store = await open_store(path)
+    store = await open_store(path, SystemClock())
     for number, text in enumerate(words):
         request = RunRequest(id=f"r-{text}-{number}", key=KEY, speaker="ada", content=text)
         await store.begin(request, now=1.0)
@@ -29,7 +30,7 @@ async def filled(path: Path, *words: str) -> SqliteStore:
 
 def texts(path: Path) -> list[str]:
     async def scenario() -> list[str]:
-        store = await open_store(path)
+        store = await open_store(path, SystemClock())
         found = [entry.message.content for entry in await store.list_entries(KEY)]
         assert await store.check() == []
         await store.close()
@@ -88,7 +89,7 @@ def test_a_symbolic_link_is_not_followed(tmp_path: Path, name: str) -> None:
     (tmp_path / name).symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(StoreError):
-        asyncio.run(open_store(tmp_path / "moot.db"))
+        asyncio.run(open_store(tmp_path / "moot.db", SystemClock()))
 
     assert (tmp_path / "elsewhere").read_text() == "mine"
 
@@ -99,7 +100,7 @@ def test_a_damaged_file_is_named_and_a_restore_proposed(tmp_path: Path, content:
     path.write_bytes(content)
 
     with pytest.raises(StoreError) as told:
-        asyncio.run(open_store(path))
+        asyncio.run(open_store(path, SystemClock()))
 
     assert str(path) in told.value.message
     assert "moot restore" in told.value.fix
@@ -109,7 +110,7 @@ def test_a_damaged_file_is_named_and_a_restore_proposed(tmp_path: Path, content:
 def test_a_folder_in_the_place_of_the_store_is_an_error_with_advice(tmp_path: Path) -> None:
     (tmp_path / "moot.db").mkdir()
     with pytest.raises(StoreError) as told:
-        asyncio.run(open_store(tmp_path / "moot.db"))
+        asyncio.run(open_store(tmp_path / "moot.db", SystemClock()))
     assert told.value.fix
 
 

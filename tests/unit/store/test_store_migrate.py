@@ -7,6 +7,7 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
+from moot.daemon.clock import SystemClock
 from moot.domain.ask import Ask, AskKind, AskState, Binding
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import StoreError
@@ -53,7 +54,7 @@ def test_every_released_version_has_a_frozen_store() -> None:
 @pytest.mark.parametrize("version", range(1, RELEASED + 1))
 def test_an_older_store_opens_with_everything_in_it(tmp_path: Path, version: int) -> None:
     async def scenario() -> None:
-        store = await open_store(built(tmp_path / "moot.db", version))
+        store = await open_store(built(tmp_path / "moot.db", version), SystemClock())
         assert await store.check() == []
         loaded = await store.load(KEY)
         assert loaded is not None
@@ -78,7 +79,7 @@ def test_an_older_store_opens_with_everything_in_it(tmp_path: Path, version: int
 @pytest.mark.parametrize("version", range(1, RELEASED + 1))
 def test_an_older_store_ends_up_with_the_shape_of_a_new_one(tmp_path: Path, version: int) -> None:
     async def opened(path: Path) -> None:
-        await (await open_store(path)).close()
+        await (await open_store(path, SystemClock())).close()
 
     asyncio.run(opened(built(tmp_path / "old.db", version)))
     asyncio.run(opened(tmp_path / "new.db"))
@@ -92,8 +93,8 @@ def test_a_copy_is_kept_before_a_migration(tmp_path: Path, version: int) -> None
     before = shape(path)
 
     async def scenario() -> None:
-        await (await open_store(path)).close()
-        await (await open_store(path)).close()
+        await (await open_store(path, SystemClock())).close()
+        await (await open_store(path, SystemClock())).close()
 
     asyncio.run(scenario())
 
@@ -104,7 +105,7 @@ def test_a_copy_is_kept_before_a_migration(tmp_path: Path, version: int) -> None
 
 def test_spawned_and_background_runs_of_every_state_become_runs(tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = await open_store(built(tmp_path / "moot.db", 9))
+        store = await open_store(built(tmp_path / "moot.db", 9), SystemClock())
         assert await store.check() == []
         runs = {run.id: run for run in await store.list_runs_of_root("run-lead")}
         states = {run_id: (run.status, run.delivery, run.end and run.end.content) for run_id, run in runs.items()}
@@ -151,7 +152,7 @@ def test_spawned_and_background_runs_of_every_state_become_runs(tmp_path: Path) 
 
 def test_approvals_and_grants_of_an_older_store_are_asks_with_all_they_are_bound_to(tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = await open_store(built(tmp_path / "moot.db", 9))
+        store = await open_store(built(tmp_path / "moot.db", 9), SystemClock())
         asks = SqliteAsks(store)
         (grant,) = await asks.list_open()
         approval = await asks.find("ask-arun-1-c7")
@@ -192,7 +193,7 @@ def test_a_store_from_the_future_is_left_alone_and_says_to_upgrade(tmp_path: Pat
     before = path.read_bytes()
 
     with pytest.raises(StoreError) as told:
-        asyncio.run(open_store(path))
+        asyncio.run(open_store(path, SystemClock()))
 
     assert "Upgrade" in told.value.fix
     assert path.read_bytes() == before
@@ -205,6 +206,6 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     connection.close()
 
     with pytest.raises(StoreError):
-        asyncio.run(open_store(path))
+        asyncio.run(open_store(path, SystemClock()))
 
     assert {name for _, name, _, _ in shape(path)} == {"bookmarks"}

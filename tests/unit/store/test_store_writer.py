@@ -8,6 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, StoreError
 from moot.domain.run import RunRequest
@@ -40,7 +41,7 @@ class Gate:
 
 def scenario(path: Path, test: Any) -> None:
     async def run() -> None:
-        store = await open_store(path / "moot.db")
+        store = await open_store(path / "moot.db", SystemClock())
         try:
             async with asyncio.timeout(20):
                 await test(store)
@@ -155,7 +156,7 @@ def test_a_lock_held_by_another_process_is_waited_for_and_then_reported(
 
 def test_the_log_is_folded_in_and_stays_short(tmp_path: Path) -> None:
     async def run() -> int:
-        store = await open_store(tmp_path / "moot.db", tuning=Tuning(checkpoint_pages=50))
+        store = await open_store(tmp_path / "moot.db", SystemClock(), tuning=Tuning(checkpoint_pages=50))
         for number in range(300):
             await begin(store, number)
         size = (await asyncio.to_thread(Path(f"{store.path}-wal").stat)).st_size
@@ -189,14 +190,14 @@ def test_what_can_wait_goes_by_itself_when_nothing_comes_after_it(tmp_path: Path
 
 def test_what_still_waits_when_the_store_closes_is_committed(tmp_path: Path) -> None:
     async def run() -> None:
-        store = await open_store(tmp_path / "moot.db")
+        store = await open_store(tmp_path / "moot.db", SystemClock())
         insert = "INSERT INTO conversations (agent, sender, created_at, updated_at) VALUES ('ada', 'late', 0, 0)"
         waiting = store.linger(lambda db: db.execute(insert))
         await store.close()
         await waiting
         with pytest.raises(StoreError):
             store.linger(lambda _db: None)
-        again = await open_store(tmp_path / "moot.db")
+        again = await open_store(tmp_path / "moot.db", SystemClock())
         assert [each.key.sender for each in await again.list_conversations()] == ["late"]
         await again.close()
 
@@ -204,7 +205,7 @@ def test_what_still_waits_when_the_store_closes_is_committed(tmp_path: Path) -> 
 
 
 async def test_one_read_serves_all_who_ask_before_it_begins(tmp_path: Path) -> None:
-    store = await open_store(tmp_path / "moot.db")
+    store = await open_store(tmp_path / "moot.db", SystemClock())
     reads: list[apsw.Connection] = []
 
     def count(db: apsw.Connection) -> int:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from heapq import nsmallest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.errors import MootError
 from moot.tools.files.ripgrep import Query, choose_ignore_files, find_ripgrep, list_files
 
@@ -42,7 +43,13 @@ class FileIndex:
 
     async def _list(self, folder: str) -> None:
         try:
-            query = Query(program=find_ripgrep(), cwd=folder, ignoring=choose_ignore_files(folder), most=_MOST_FILES)
+            query = Query(
+                program=find_ripgrep(),
+                clock=SystemClock(),
+                cwd=folder,
+                ignoring=choose_ignore_files(folder),
+                most=_MOST_FILES,
+            )
             found = (await list_files(query)).paths
         except (MootError, OSError):
             # Without ripgrep, or with a folder that is gone, there is nothing to complete.

@@ -16,6 +16,7 @@ from moot.cli.name_completion import complete_files
 from moot.cli.program import hint
 from moot.cli.render import sanitize, terminal
 from moot.cli.stdin import read_stdin
+from moot.daemon.clock import SystemClock
 from moot.daemon.config.config_file import load_config
 from moot.domain.agent import FileProblem
 from moot.domain.errors import BadRequest, ConfigError, Conflict, MootError, NotFound
@@ -156,7 +157,7 @@ def add(source: str, name: str, digest: str) -> None:
     remove` and `restore` bring the former ones back. Exits with 1 if another skill has that name.
     """
     config, shelf = load_config(find_paths().config)[0], _open_library()
-    found = list(split_skills(fetch_skills(source, config.tools)).values())
+    found = list(split_skills(fetch_skills(source, config.tools, SystemClock())).values())
     named = [(shelf.check(members, over=True), members) for members in found if name in ("", parse_name(members))]
     if not named:
         raise NotFound(f"there is no skill{f' {name!r}' if name else ''} in {source}", fix="A skill has a SKILL.md.")
@@ -170,8 +171,7 @@ def add(source: str, name: str, digest: str) -> None:
                 f"nothing was added: there is no terminal to confirm on; the digest of the files is {shown}",
                 fix=f"Read them, then add --digest {shown}",
             )
-        again = [skill.name for skill, _ in named if shelf.get(skill.name)]
-        if again:
+        if again := [skill.name for skill, _ in named if shelf.get(skill.name)]:
             output.print_note(f"Replaces what was added before: {', '.join(map(sanitize.name, again))}.")
         prompts.require_confirmation(f"Offer {', '.join(sanitize.name(skill.name) for skill, _ in named)} to agents?")
     added = [shelf.add(members, source=SkillSource.OUTSIDE, agreed=True, over=True) for _, members in named]

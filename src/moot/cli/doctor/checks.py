@@ -194,13 +194,15 @@ def skills(home: Paths) -> Iterator[Finding]:
 
 def sandbox(home: Paths) -> Iterator[Finding]:
     """Detect the available sandbox by trying it. Used when no daemon answers."""
+    from moot.daemon.clock import SystemClock  # noqa: PLC0415
     from moot.tools.sandbox.sandbox import Sandbox  # noqa: PLC0415
 
     config = load_valid_config(home)
     if config is None:
         yield skip_finding("sandbox")
         return
-    report = Sandbox(config.tools.sandbox, protected=home.own, workspaces=home.workspaces).describe()
+    sandbox = Sandbox(config.tools.sandbox, clock=SystemClock(), protected=home.own, workspaces=home.workspaces)
+    report = sandbox.describe()
     level = OK if report.confined else WARNING if report.usable else ERROR
     yield Finding(level=level, check="sandbox", message=report.sentence(), fix=report.fix)
 
@@ -232,13 +234,14 @@ def skip_finding(check: str) -> Finding:
 
 def models(home: Paths) -> Iterator[Finding]:
     """Check the models from here. Used when no daemon answers; keys in the vault are left to the daemon."""
+    from moot.daemon.clock import SystemClock  # noqa: PLC0415
     from moot.models.catalog import Catalog  # noqa: PLC0415
 
     config = load_valid_config(home)
     if config is None:
         yield skip_finding("models")
         return
-    catalog = Catalog(config, data_dir=home.data)
+    catalog = Catalog(config, clock=SystemClock(), data_dir=home.data)
     for name in catalog.names:
         if config.models[name].api_key.startswith(f"{SECRET}:"):
             yield note("models", f"{name}: its key is in the vault, which a running daemon checks.")

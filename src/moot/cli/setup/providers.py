@@ -175,6 +175,7 @@ async def query_server(
     """GET a path of the server's API, or with a leading slash a path at its root; empty on failure."""
     import msgspec  # noqa: PLC0415 - slow to import, and only used here
 
+    from moot.daemon.clock import SystemClock  # noqa: PLC0415
     from moot.models.catalog import BASE_URLS  # noqa: PLC0415
     from moot.models.http_client import HttpClient  # noqa: PLC0415
     from moot.models.http_errors import HttpError  # noqa: PLC0415
@@ -185,7 +186,7 @@ async def query_server(
         url = base.removesuffix("/v1") + path
     else:
         url = f"{base}/v1/{path}" if candidate.provider == "anthropic" else f"{base}/{path}"
-    http, headers = HttpClient(), _request_headers(candidate, environ)
+    http, headers = HttpClient(SystemClock()), _request_headers(candidate, environ)
     try:
         status, body = await http.get(parse_url(url), headers=headers, seconds=seconds, max_bytes=_LONGEST_ANSWER)
         answer = msgspec.json.decode(body) if status == 200 else {}

@@ -79,7 +79,7 @@ class Connection(asyncio.Protocol):
         self._collected_bytes = 0
         # Whether a flush is scheduled for this iteration of the event loop; the timer of a delayed flush.
         self._leaving = False
-        self._parting: asyncio.TimerHandle | None = None
+        self._parting: Timer | None = None
         # Whether an item was refused for lack of room; its sender is notified when there is room.
         self._is_full = False
 
@@ -256,7 +256,7 @@ class Connection(asyncio.Protocol):
                 self._leaving = True
                 asyncio.get_running_loop().call_soon(self._flush)
         elif not self._collected:
-            self._parting = asyncio.get_running_loop().call_later(_MOMENT_SECONDS, self._flush)
+            self._parting = self._clock.call_later(_MOMENT_SECONDS, self._flush)
         self._collected.append(frame)
         self._collected_bytes += len(frame)
 

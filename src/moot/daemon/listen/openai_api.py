@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any
@@ -40,6 +39,7 @@ from moot.domain.events import (
     AskClosed,
     RunEnded,
 )
+from moot.domain.ports.clock import Clock, Timer
 from moot.domain.usage import Usage
 from moot.wire import moot_pb2 as pb
 from moot.wire.bounds import SMALL
@@ -69,7 +69,9 @@ class ChatCompletions:
         # A large body is parsed in a thread; most of its time is a resent history, of which only one message is used.
         chat, content = await asyncio.to_thread(_parse, body) if len(body) > SMALL else _parse(body)
         turn = await self._turn(request, chat, content, body)
-        completion = Completion(id=f"chatcmpl-{secrets.token_hex(12)}", created=int(time.time()), model=chat.model)
+        completion = Completion(
+            id=f"chatcmpl-{secrets.token_hex(12)}", created=int(self._serving.admission.clock.now()), model=chat.model
+        )
         # Check the token again; from here on the turn watches for its revocation.
         require_principal(request)
         async with aclosing(turn.pieces(request.transport)) as pieces:
@@ -165,8 +167,8 @@ class CompletionTurn:
         self._answer = reply
 
     async def pieces(self, transport: asyncio.Transport | None) -> AsyncGenerator[Piece, None]:
-        gathered = QueuedReply(self._serving.max_unsent)
-        connection = CompletionStop(gathered, transport)
+        gathered, clock = QueuedReply(self._serving.max_unsent), self._serving.admission.clock
+        connection = CompletionStop(gathered, transport, clock)
         unwatch = self._serving.principals.watch(self._principal, connection.on_revoked)
         self._serving.connections.add(connection)
         self._serving.tasks.start(
@@ -175,7 +177,7 @@ class CompletionTurn:
         try:
             if self._answer is not None:
                 yield KeepAlive(await self._reply_to_ask(gathered))
-            async with aclosing(read_pieces(gathered, self._is_open)) as pieces:
+            async with aclosing(read_pieces(gathered, self._is_open, clock)) as pieces:
                 async for piece in pieces:
                     yield piece
         except MootError as error:
@@ -209,10 +211,11 @@ class CompletionTurn:
 class CompletionStop:
     """Ends a waiting completion when the daemon stops or the token is revoked."""
 
-    def __init__(self, gathered: QueuedReply, transport: asyncio.Transport | None) -> None:
+    def __init__(self, gathered: QueuedReply, transport: asyncio.Transport | None, clock: Clock) -> None:
         self._gathered = gathered
         self._transport = transport
-        self._timer: asyncio.TimerHandle | None = None
+        self._clock = clock
+        self._timer: Timer | None = None
 
     def stop(self) -> None:
         self._gathered.send(
@@ -225,7 +228,7 @@ class CompletionStop:
         self._gathered.fail(revoked_error())
         if self._transport is not None:
             # A client that does not read would never see the error.
-            self._timer = asyncio.get_running_loop().call_later(REVOKED_GRACE_SECONDS, self._transport.abort)
+            self._timer = self._clock.call_later(REVOKED_GRACE_SECONDS, self._transport.abort)
 
     def cancel_timer(self) -> None:
         if self._timer is not None:

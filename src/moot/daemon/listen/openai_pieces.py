@@ -1,6 +1,5 @@
 """The events of a run as pieces of one answer, up to its end or until it waits for a person. Used by the HTTP APIs."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from msgspec import Struct
@@ -28,6 +27,7 @@ from moot.domain.events import (
     ThinkingChunk,
     UserMessageSent,
 )
+from moot.domain.ports.clock import Clock
 from moot.domain.run import Outcome
 from moot.domain.usage import Usage
 from moot.wire import moot_pb2 as pb
@@ -67,11 +67,14 @@ class KeepAlive(Struct, frozen=True):
 Piece = TextPiece | SegmentStart | PieceDiscarded | AnswerEnd | KeepAlive
 
 
-async def read_pieces(gathered: QueuedReply, is_open: Callable[[str], Awaitable[bool]]) -> AsyncGenerator[Piece, None]:
+async def read_pieces(
+    gathered: QueuedReply, is_open: Callable[[str], Awaitable[bool]], clock: Clock
+) -> AsyncGenerator[Piece, None]:
     spoke = False
     while True:
         try:
-            item = await asyncio.wait_for(gathered.take(), _QUIET_SECONDS)
+            async with clock.timeout(_QUIET_SECONDS):
+                item = await gathered.take()
         except TimeoutError:
             yield KeepAlive()
             continue

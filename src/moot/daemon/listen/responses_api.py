@@ -1,7 +1,6 @@
 """OpenAI's Responses API over the turns of `openai_api`: a response is a run, its id names it."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any
@@ -29,6 +28,7 @@ from moot.daemon.listen.responses_form import (
 from moot.daemon.principal import Principal
 from moot.daemon.requests.exchange import Serving
 from moot.domain.errors import BadRequest, MootError
+from moot.domain.ports.clock import Clock
 from moot.domain.usage import Usage
 from moot.wire import moot_pb2 as pb
 from moot.wire.bounds import SMALL
@@ -40,7 +40,8 @@ class Responses:
         self._chat = chat
 
     async def create(self, request: web.Request) -> web.StreamResponse:
-        body = await read_body(request, self._serving.admission.clock)
+        clock = self._serving.admission.clock
+        body = await read_body(request, clock)
         # As with completions: a large body is mostly a resent history, and is parsed in a thread.
         asked = await asyncio.to_thread(parse_request, body) if len(body) > SMALL else parse_request(body)
         principal = require_principal(request)
@@ -50,7 +51,7 @@ class Responses:
         # Check the token again; from here on the turn watches for its revocation.
         require_principal(request)
         async with aclosing(turn.pieces(request.transport)) as pieces:
-            answer = Answer(pieces, asked.model, asked.previous_response_id)
+            answer = Answer(pieces, asked.model, asked.previous_response_id, clock)
             return await (answer.send_events(request) if asked.stream else answer.send_whole())
 
     async def retrieve(self, request: web.Request) -> web.StreamResponse:
@@ -60,7 +61,7 @@ class Responses:
         attach_run = pb.ClientMessage(attach_run=pb.AttachRunMsg(run_id=info.run_id))
         turn = CompletionTurn(self._serving, attach_run, principal)
         async with aclosing(turn.pieces(request.transport)) as pieces:
-            return await Answer(pieces, info.root_agent, None).send_whole()
+            return await Answer(pieces, info.root_agent, None, self._serving.admission.clock).send_whole()
 
     async def _find_run(self, id_: str, principal: Principal) -> pb.RunInfo:
         message = pb.ClientMessage(get_run=pb.GetRunMsg(run_id=run_of(id_)))
@@ -82,7 +83,8 @@ class Responses:
 class Answer:
     """Reads the pieces of one answer and writes them as one document, or as events."""
 
-    def __init__(self, pieces: AsyncGenerator[Piece, None], model: str, previous: str | None) -> None:
+    def __init__(self, pieces: AsyncGenerator[Piece, None], model: str, previous: str | None, clock: Clock) -> None:
+        self._clock = clock
         self._pieces = pieces
         self._model = model
         self._previous = previous
@@ -126,7 +128,7 @@ class Answer:
         run_id = piece.run_id if isinstance(piece, KeepAlive) else state.run_id if state else ""
         if not run_id:
             return None
-        return ResponseForm(run_id=run_id, created=int(time.time()), model=self._model, previous=self._previous)
+        return ResponseForm(run_id=run_id, created=int(self._clock.now()), model=self._model, previous=self._previous)
 
     @property
     def _text(self) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from aiohttp import WSMessage, WSMsgType, web
 from aiohttp.http_websocket import WebSocketReader
@@ -22,6 +23,8 @@ from moot.wire.codec import slow_error, too_large_error
 from moot.wire.events import error_message, notice_json, stream_json
 
 _HEARTBEAT_SECONDS = 30.0
+# How long what was written may take to leave at the end.
+_CLOSE_SECONDS = 5.0
 # How long a client without a principal has to authenticate before its large message is refused.
 _UNFINISHED_SECONDS = 1.0
 # Beyond this multiple of max_unsent the connection is aborted, because the client does not read.
@@ -216,7 +219,9 @@ async def _converse(request: web.Request, websocket: web.WebSocketResponse, sock
         serving.connections.discard(socket)
         exchange.close()
         socket.stop()
-        await asyncio.wait([writer], timeout=5)
+        with suppress(TimeoutError):
+            async with serving.admission.clock.timeout(_CLOSE_SECONDS):
+                await asyncio.wait([writer])
         writer.cancel()
 
 

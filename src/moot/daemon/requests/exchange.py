@@ -126,7 +126,7 @@ class Serving(Struct, frozen=True, kw_only=True):
         for connection in self.connections:
             connection.stop()
         with suppress(TimeoutError):
-            async with asyncio.timeout(grace):
+            async with self.admission.clock.timeout(grace):
                 await self.connections.wait_until_none()
         for connection in self.connections:
             connection.abort()
@@ -360,4 +360,4 @@ class Exchange:
         self._outlet.put(pb.ServerMessage(error=error_message(revoked_error())))
         self._outlet.stop()
         # Otherwise a client that does not read would stay connected.
-        asyncio.get_running_loop().call_later(REVOKED_GRACE_SECONDS, self._outlet.abort)
+        self.serving.admission.clock.call_later(REVOKED_GRACE_SECONDS, self._outlet.abort)

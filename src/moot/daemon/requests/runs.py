@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 
 from msgspec import Struct
@@ -182,7 +183,9 @@ class RunRequests:
             over = self._d.teammates.wait_for_end(live, seconds=seconds, every=False)
             waits.append(self._d.supervisor.start("wait for a run", over))
         try:
-            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            with suppress(TimeoutError):
+                async with self._d.clock.timeout(seconds):
+                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for each in waits:
                 each.cancel()
@@ -231,7 +234,7 @@ class RunRequests:
             key = ConversationKey(info.root_agent, info.root_sender)
             # It may have ended meanwhile, and another run may be active there.
             if self._d.runs.active(key) == info.run_id and self._d.runs.kill(key):
-                async with asyncio.timeout(_STOP_SECONDS):
+                async with self._d.clock.timeout(_STOP_SECONDS):
                     await over.wait()
         except TimeoutError:
             # It was told to stop; the answer contains its current state.

@@ -3,7 +3,6 @@
 Built only if [metrics] is enabled, so that a turn costs nothing otherwise.
 """
 
-import asyncio
 from collections.abc import Callable, Container
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
@@ -11,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 from moot.daemon.telemetry.labels import describe_kind, describe_outcome
 from moot.daemon.telemetry.mail_counters import MAIL_EVENTS, MailCounters
 from moot.domain.events import AskClosed, Compacted, Event, EventSource, RunEnded, ToolFinished
+from moot.domain.ports.clock import Clock
 from moot.engine.bus import Bus
 from moot.models.observed import ModelCall
 
@@ -41,9 +41,10 @@ class BoundedNames:
 class MetricCounters:
     """The counters of one daemon. docs/operations.md lists their names; docs/grafana-dashboard.json uses them."""
 
-    def __init__(self, bus: Bus, *, known_tools: Callable[[], Container[str]]) -> None:
+    def __init__(self, bus: Bus, clock: Clock, *, known_tools: Callable[[], Container[str]]) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
+        self._clock = clock
         self._known_tools = known_tools
         self._agents, self._models, self._tools = BoundedNames(), BoundedNames(), BoundedNames()
         self._make_run_metrics()
@@ -153,8 +154,7 @@ class MetricCounters:
 
     async def watch_lag(self) -> None:
         """Measure once a second how late the event loop is, until cancelled."""
-        loop = asyncio.get_running_loop()
         while True:
-            due = loop.time() + _LAG_EVERY_SECONDS
-            await asyncio.sleep(_LAG_EVERY_SECONDS)
-            self._lag.observe(max(0.0, loop.time() - due))
+            due = self._clock.monotonic() + _LAG_EVERY_SECONDS
+            await self._clock.sleep(_LAG_EVERY_SECONDS)
+            self._lag.observe(max(0.0, self._clock.monotonic() - due))

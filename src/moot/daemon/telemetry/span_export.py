@@ -19,6 +19,7 @@ from opentelemetry.trace import Tracer
 
 from moot import __version__
 from moot.domain.errors import MootError
+from moot.domain.ports.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,8 @@ _LOG_SECONDS = 60.0
 class SpanExport(SpanProcessor):
     """`authorization` returns the value of the Authorization header, or an empty text."""
 
-    def __init__(self, *, endpoint: str, authorization: Callable[[], Awaitable[str]]) -> None:
+    def __init__(self, clock: Clock, *, endpoint: str, authorization: Callable[[], Awaitable[str]]) -> None:
+        self._clock = clock
         self._endpoint = endpoint
         self._authorization = authorization
         self._waiting: deque[ReadableSpan] = deque(maxlen=MAX_WAITING)
@@ -58,11 +60,11 @@ class SpanExport(SpanProcessor):
         """Send what waits every second. When cancelled, try once more for a short time."""
         try:
             while True:
-                await asyncio.sleep(_EVERY_SECONDS)
+                await self._clock.sleep(_EVERY_SECONDS)
                 await self._send_waiting()
         finally:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LAST_SECONDS):
+                async with self._clock.timeout(_LAST_SECONDS):
                     await self._send_waiting()
 
     async def _send_waiting(self) -> None:
@@ -98,7 +100,7 @@ class SpanExport(SpanProcessor):
         return await done
 
     def _report(self, reason: str) -> None:
-        now = asyncio.get_running_loop().time()
+        now = self._clock.monotonic()
         if now - self._logged_at >= _LOG_SECONDS:
             self._logged_at = now
             lost = f"{self._dropped} spans are lost so far"

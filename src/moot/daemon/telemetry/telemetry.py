@@ -10,6 +10,7 @@ from msgspec import Struct
 from moot.daemon.requests.admission import Admission
 from moot.domain.config import Config
 from moot.domain.errors import ConfigError
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.model import Model
 from moot.domain.ports.storage import Storage
 from moot.domain.run import RunRequest
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 class TelemetryDependencies(Struct, frozen=True, kw_only=True):
     config: Config
+    clock: Clock
     bus: Bus
     # The names of all tools.
     known_tools: Callable[[], Container[str]]
@@ -53,7 +55,7 @@ class Telemetry:
     def _build_counters(self) -> "MetricCounters":
         from moot.daemon.telemetry.counters import MetricCounters  # noqa: PLC0415 - only if enabled
 
-        return MetricCounters(self._d.bus, known_tools=self._d.known_tools)
+        return MetricCounters(self._d.bus, self._d.clock, known_tools=self._d.known_tools)
 
     def _build_spans(self) -> "tuple[SpanExport, RunSpans]":
         d, config = self._d, self._d.config.telemetry
@@ -66,7 +68,7 @@ class Telemetry:
                 "[telemetry] is enabled, and OpenTelemetry is not installed.",
                 fix="Run: pip install 'moot[telemetry]', or set enabled = false.",
             ) from error
-        export = SpanExport(endpoint=config.endpoint, authorization=partial(_read_authorization, d))
+        export = SpanExport(d.clock, endpoint=config.endpoint, authorization=partial(_read_authorization, d))
         content = SpanContent(d.redact) if config.content else None
         return export, RunSpans(d.bus, export.get_tracer(), content)
 
@@ -77,7 +79,8 @@ class Telemetry:
             return None
         from moot.models.observed import ObservedModel  # noqa: PLC0415 - only if enabled
 
-        return lambda model, run: ObservedModel(model, run, observers)
+        clock = self._d.clock
+        return lambda model, run: ObservedModel(model, run, observers, clock)
 
     def build_metrics_page(
         self,

@@ -16,9 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from moot.daemon.clock import SystemClock
 from moot.daemon.paths import make_folder
 from moot.daemon.vault.key_memory import KeyMemory, wipe
 from moot.domain.errors import ConfigError, Unavailable
+from moot.domain.ports.clock import Clock
 
 KEY_BYTES = 32
 KEYRING = "moot"
@@ -30,7 +32,8 @@ _T = TypeVar("_T")
 class MasterKey:
     """The key, loaded at first use. `place` is what `vault.key` contains, for display."""
 
-    def __init__(self, path: Path, *, place: str = "auto") -> None:
+    def __init__(self, path: Path, *, place: str = "auto", clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._path = path
         self._place = place
         self._key: KeyMemory | None = None
@@ -53,7 +56,7 @@ class MasterKey:
         """Return the key; create it if there is none. Raise Unavailable if it exists but cannot be read."""
         if self._key is None:
             # A keyring uses another process and may wait for a person: in a thread that ends with the daemon.
-            self._key = await _run_in_thread(lambda: load_key(self._path, self._place))
+            self._key = await _run_in_thread(lambda: load_key(self._path, self._place), self._clock)
         return self._key.view
 
 
@@ -223,7 +226,7 @@ def _read_keyring(entry: str, path: Path) -> KeyMemory:
     return _decode_key(text, f"the keyring's {entry!r}")
 
 
-async def _run_in_thread(work: Callable[[], _T]) -> _T:
+async def _run_in_thread(work: Callable[[], _T], clock: Clock) -> _T:
     """Run blocking work in a daemon thread, which does not delay the end of the process."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_T] = loop.create_future()
@@ -249,7 +252,7 @@ async def _run_in_thread(work: Callable[[], _T]) -> _T:
 
     threading.Thread(target=run, name="master key", daemon=True).start()
     try:
-        async with asyncio.timeout(_KEYRING_SECONDS):
+        async with clock.timeout(_KEYRING_SECONDS):
             return await future
     except TimeoutError:
         raise Unavailable("the keyring does not answer", fix="Unlock it, then try again.") from None

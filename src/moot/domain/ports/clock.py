@@ -28,7 +28,7 @@ class Timeout(Protocol):
 
 
 class Clock(Protocol):
-    """The time, and everything that waits for it. The engine and the teammates use no other timer."""
+    """The time, and everything that waits for it. The daemon uses no other timer."""
 
     def now(self) -> float:
         """Seconds since the epoch, for display. May jump."""

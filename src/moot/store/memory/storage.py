@@ -1,5 +1,6 @@
 """Builds the storage ports of a daemon over a database in memory. Used by daemon/app.py and by simulations."""
 
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
 from moot.store.memory.agent_data import (
     MemoryMcpDecisions,
@@ -25,9 +26,11 @@ from moot.store.memory.transactions import Latency, no_latency
 from moot.store.memory.workflows import MemoryWorkflows
 
 
-async def open_memory_storage(database: Database | None = None, *, latency: Latency = no_latency) -> Storage:
+async def open_memory_storage(
+    clock: Clock, database: Database | None = None, *, latency: Latency = no_latency
+) -> Storage:
     """Open a store on the database, or on a new one. It belongs to the running event loop."""
-    return build_memory_storage(MemoryStore(database or Database(), latency))
+    return build_memory_storage(MemoryStore(database or Database(), clock, latency))
 
 
 def build_memory_storage(store: MemoryStore) -> Storage:

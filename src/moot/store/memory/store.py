@@ -20,6 +20,7 @@ from moot.domain.digest import Visit
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message
 from moot.domain.owner import OwnedRun, Owner
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunRequest
@@ -37,9 +38,9 @@ _IMPORTED_AT_ONCE = 200
 class MemoryStore:
     """A store on a database in memory. Opening another one on the same database fences the first."""
 
-    def __init__(self, database: Database, latency: Latency = no_latency) -> None:
+    def __init__(self, database: Database, clock: Clock, latency: Latency = no_latency) -> None:
         self.database = database
-        self.transactions = Transactions(database, latency)
+        self.transactions = Transactions(database, clock, latency)
         # The number under which it is registered.
         self.node = self.transactions.node
         self._read, self._write = self.transactions.read, self.transactions.write

@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from moot.domain.errors import StoreError
+from moot.domain.ports.clock import Clock, Timer
 from moot.domain.ports.store import CommitCounts
 from moot.store.memory import nodes
 from moot.store.memory.database import Database
 
 T = TypeVar("T")
 Work = Callable[[Database], T]
-# Duration of a step, in seconds of the event loop's clock.
+# Duration of a step, in seconds of the clock.
 Latency = Callable[[], float]
 
 # How long a lingering transaction may wait for another one to share its commit.
@@ -38,13 +39,14 @@ def no_latency() -> float:
 class Transactions:
     """Transactions of one handle on a database. Opening another one on the same database fences the first."""
 
-    def __init__(self, database: Database, latency: Latency = no_latency) -> None:
+    def __init__(self, database: Database, clock: Clock, latency: Latency = no_latency) -> None:
         self.database = database
+        self._clock = clock
         self._latency = latency
         self._loop = asyncio.get_running_loop()
         self._handed_over: list[_Job] = []
         self._reads: list[_Job] = []
-        self._patience: asyncio.TimerHandle | None = None
+        self._patience: Timer | None = None
         self._is_commit_due = False
         self._is_closed = False
         self.commits = CommitCounts()
@@ -59,7 +61,7 @@ class Transactions:
         future = self._hand_over(work)
         seconds = self._latency()
         if seconds > 0:
-            self._loop.call_later(seconds, self._commit)
+            self._clock.call_later(seconds, self._commit)
         elif not self._is_commit_due:
             # The first of them commits all.
             self._is_commit_due = True
@@ -70,7 +72,7 @@ class Transactions:
         """Queue a transaction that nobody awaits: it shares the next commit, or runs alone after a short delay."""
         future = self._hand_over(work)
         if self._patience is None:
-            self._patience = self._loop.call_later(_LINGER_SECONDS, self._commit)
+            self._patience = self._clock.call_later(_LINGER_SECONDS, self._commit)
         return future
 
     async def read(self, work: Work[T]) -> T:
@@ -78,7 +80,7 @@ class Transactions:
         job = _Job(work, self._loop.create_future())
         seconds = self._latency()
         if seconds > 0:
-            self._loop.call_later(seconds, self._run, [job])
+            self._clock.call_later(seconds, lambda: self._run([job]))
         else:
             # The first of them runs all that are queued until then.
             if not self._reads:
@@ -110,7 +112,7 @@ class Transactions:
     def _soon(self, call: Callable[..., object], *arguments: object) -> None:
         seconds = self._latency()
         if seconds > 0:
-            self._loop.call_later(seconds, call, *arguments)
+            self._clock.call_later(seconds, lambda: call(*arguments))
         else:
             self._loop.call_soon(call, *arguments)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from typing import Any
 
 import msgspec
@@ -73,6 +72,9 @@ class _CommandRunner:
         self._redact = redact
         self._secrets = secrets
         self._created = created
+
+    def now(self) -> float:
+        return self._sandbox.clock.now()
 
     def sinks(self) -> frozenset[Sink]:
         return sandbox_sinks(self.config)
@@ -281,7 +283,7 @@ class ExecBackground:
             id=make_job_id(),
             command=command,
             process=process,
-            started=time.time(),
+            started=self._shell.now(),
             redact=redact,
             source=source_of_context(context),
             taint=self._shell.taint(),

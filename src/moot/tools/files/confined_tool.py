@@ -11,6 +11,7 @@ from moot.domain.ask import Binding
 from moot.domain.call_shape import CallShape
 from moot.domain.config import FilesConfig
 from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import RunContext
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.safety import Reach, has_control_name
@@ -45,6 +46,7 @@ class FileToolDependencies(Struct, frozen=True, kw_only=True):
     """`off_limits` are the folders and files of Moot itself; `redact` replaces secrets by marks."""
 
     off_limits: OffLimits
+    clock: Clock
     limits: FilesConfig
     redact: Redact
     reads: ReadFiles

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from moot.domain.config import FilesConfig
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import Tool
 from moot.tools.files.change_log import ChangeLog
 from moot.tools.files.change_tools import FsDelete, FsEdit, FsMkdir, FsWrite
@@ -14,9 +15,10 @@ from moot.tools.files.read_tools import FsList, FsRead, FsStat
 from moot.tools.files.search_tools import FsGlob, FsSearch
 
 
-def tools(
+def tools(  # noqa: PLR0913 - what the tools depend on, each by name
     *,
     off_limits: OffLimits,
+    clock: Clock,
     config: FilesConfig | None = None,
     redact: Redact = str,
     reads: ReadFiles | None = None,
@@ -26,6 +28,7 @@ def tools(
     """The file tools. `reads` and `log` outlive them: they are built anew when the configuration changes."""
     dependencies = FileToolDependencies(
         off_limits=off_limits,
+        clock=clock,
         limits=config or FilesConfig(),
         redact=redact,
         reads=reads or ReadFiles(),

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from moot.domain.errors import Unavailable
+from moot.domain.ports.clock import Clock
 from moot.tools.files import search_child
 from moot.tools.files.stalled import StallWatch
 from moot.tools.threads import run_in_thread
@@ -62,6 +63,7 @@ class Query(Struct, frozen=True, kw_only=True):
     """What to look for, from a working directory on. `targets` are paths in it, `name_globs` select files."""
 
     program: str
+    clock: Clock
     cwd: str
     # Options that say which ignore files count.
     ignoring: Sequence[str] = ()
@@ -174,8 +176,8 @@ async def _run(query: Query, how: list[str], records: _Records, found: Found) ->
         assert child.stdout is not None
         assert child.stderr is not None
         try:
-            async with asyncio.timeout(_SECONDS):
-                while chunk := await _read_chunk(child):
+            async with query.clock.timeout(_SECONDS):
+                while chunk := await _read_chunk(child, query.clock):
                     # In a thread, because globs are matched here.
                     if not await run_in_thread(records.feed, chunk):
                         found.stopped = "more"
@@ -196,12 +198,13 @@ class _Stalled(Exception):
     """The search waits for something that does not come, such as the writer of a pipe that is named .gitignore."""
 
 
-async def _read_chunk(child: asyncio.subprocess.Process) -> bytes:
+async def _read_chunk(child: asyncio.subprocess.Process, clock: Clock) -> bytes:
     assert child.stdout is not None
     watch = StallWatch(child.pid)
     while True:
         try:
-            return await asyncio.wait_for(child.stdout.read(_CHUNK), LOOK_SECONDS)
+            async with clock.timeout(LOOK_SECONDS):
+                return await child.stdout.read(_CHUNK)
         except TimeoutError:
             if await run_in_thread(watch.look):
                 raise _Stalled from None

@@ -60,6 +60,7 @@ class _SearchTool(ConfinedTool):
 
     def __init__(self, dependencies: FileToolDependencies) -> None:
         super().__init__(dependencies)
+        self._clock = dependencies.clock
         # One search of a conversation at a time and few in all, so that nobody takes every core.
         self._all = asyncio.Semaphore(_SEARCHES)
         self._turns: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
@@ -96,6 +97,7 @@ class _SearchTool(ConfinedTool):
             top = ground.real(ground.spot("."))
             return Query(
                 program=find_ripgrep(),
+                clock=self._clock,
                 cwd=top,
                 ignoring=choose_ignore_files(top),
                 ignore_files=list_ignore_files(top),

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 
+from moot.domain.ports.clock import Clock
 from moot.tools.mcp.floods import half_of_the_time, has_too_many_values
 
 MAX_ANSWER = 8 * 1024 * 1024
@@ -16,6 +17,10 @@ _GAPS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
 class BoundedTransport(httpx2.AsyncHTTPTransport):
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         response = await super().handle_async_request(request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
@@ -23,14 +28,16 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
             # It was asked not to; unpacking is where a small answer becomes a huge one.
             raise httpx2.ReadError("the answer is compressed")
         is_events = response.headers.get("content-type", "").startswith("text/event-stream")
-        response.stream = _BoundedEvents(response.stream) if is_events else _BoundedStream(response.stream)
+        kind = _BoundedEvents if is_events else _BoundedStream
+        response.stream = kind(response.stream, self._clock)
         return response
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
     """The whole answer in one piece, because only then it is known how many values it has."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Any, clock: Clock) -> None:
+        self._clock = clock
         self._inner = inner
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -55,7 +62,7 @@ class _BoundedEvents(_BoundedStream):
             end = max(begun.rfind(gap, max(0, len(begun) - len(chunk) - 3)) + len(gap) for gap in _GAPS)
             if end > 3:
                 events, begun = begun[:end], begun[end:]
-                async with half_of_the_time():
+                async with half_of_the_time(self._clock):
                     yield _check_values(events)
         if begun:
             yield _check_values(begun)

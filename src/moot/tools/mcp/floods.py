@@ -1,8 +1,9 @@
 """Limits on what an MCP server sends: values in one message, its share of the event loop. Used by the transports."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+
+from moot.domain.ports.clock import Clock
 
 # A message of a few megabytes can contain millions of values, which take seconds to decode.
 MOST_VALUES = 100_000
@@ -25,9 +26,8 @@ def _count_marks(text: bytes) -> int:
 
 
 @asynccontextmanager
-async def half_of_the_time() -> AsyncIterator[None]:
+async def half_of_the_time(clock: Clock) -> AsyncIterator[None]:
     """Pause for as long as the block took, so that whoever sends without end leaves the event loop to others."""
-    loop = asyncio.get_running_loop()
-    started = loop.time()
+    started = clock.monotonic()
     yield
-    await asyncio.sleep(min(loop.time() - started, _LONGEST_PAUSE))
+    await clock.sleep(min(clock.monotonic() - started, _LONGEST_PAUSE))

@@ -8,6 +8,7 @@ from typing import Any
 
 from moot import __version__
 from moot.domain.errors import MootError, Unavailable
+from moot.domain.ports.clock import Clock
 from moot.tools.mcp.offers import MOST_TOOLS, ListedTool
 
 Streams = AbstractAsyncContextManager[tuple[Any, Any]]
@@ -20,8 +21,11 @@ _MOST_PAGES = 32
 class McpConnection:
     """`hold` connects and stays until `drop`; everything else may be called from any task once `opened` says so."""
 
-    def __init__(self, streams: Callable[["McpConnection"], Streams], elicit: Elicit, *, seconds: float) -> None:
+    def __init__(
+        self, streams: Callable[["McpConnection"], Streams], elicit: Elicit, *, seconds: float, clock: Clock
+    ) -> None:
         self._streams = streams
+        self._clock = clock
         self._seconds = seconds
         self._elicit = elicit
         self._over = asyncio.Event()
@@ -53,7 +57,7 @@ class McpConnection:
                 message_handler=self._on_message,
             )
             async with AsyncExitStack() as stack:
-                async with asyncio.timeout(self._seconds):
+                async with self._clock.timeout(self._seconds):
                     connected = await stack.enter_async_context(client)
                 self._opened.set_result(connected)
                 await self._over.wait()

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import os
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from moot.domain.errors import Conflict, Forbidden, MootError, Unavailable
 from moot.domain.mcp import McpConfig, Offer, OfferState, TextDecision
 from moot.domain.ports.agent_data import McpDecisions
-from moot.domain.ports.clock import Clock
+from moot.domain.ports.clock import Clock, Timeout
 from moot.domain.ports.secrets import Reveal
 from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.reference import is_reference
@@ -46,7 +46,7 @@ class _Call(Struct, eq=False):
     """A call in flight, to find the run that a question of the server belongs to."""
 
     context: RunContext
-    deadline: asyncio.Timeout
+    deadline: Timeout
     seconds: float
     # How often the server has asked.
     questions: int = 0
@@ -159,11 +159,18 @@ class McpServer:
         if link is not None:
             link.drop()
         if self._holding:
-            _, waiting = await asyncio.wait(self._holding, timeout=_CLOSE_SECONDS)
+            holding = tuple(self._holding)
+            await self._wait_for_end(holding, _CLOSE_SECONDS)
+            waiting = [task for task in holding if not task.done()]
             for task in waiting:
                 task.cancel()
             if waiting:
-                await asyncio.wait(waiting, timeout=_CANCEL_SECONDS)
+                await self._wait_for_end(waiting, _CANCEL_SECONDS)
+
+    async def _wait_for_end(self, tasks: "Collection[asyncio.Task[None]]", seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with self._needs.clock.timeout(seconds):
+                await asyncio.wait(tasks)
 
     # ---- calling ----------------------------------------------------------------------------------
 
@@ -173,7 +180,8 @@ class McpServer:
             await self._list(link)
         self._require_ready(tool)
         try:
-            async with asyncio.timeout(self.config.call_seconds) as deadline:
+            deadline = self._needs.clock.timeout(self.config.call_seconds)
+            async with deadline:
                 call = _Call(context, deadline, self.config.call_seconds)
                 self._calls.add(call)
                 token = _CURRENT.set(call)
@@ -240,7 +248,8 @@ class McpServer:
 
     async def _connect(self) -> McpConnection:
         self._said = ""
-        link = McpConnection(self._open_streams, self._on_elicitation, seconds=self.config.connect_seconds)
+        seconds, clock = self.config.connect_seconds, self._needs.clock
+        link = McpConnection(self._open_streams, self._on_elicitation, seconds=seconds, clock=clock)
         self._link = link
         holding = self._needs.start(f"mcp {self.config.name}", link.hold())
         self._holding.add(holding)
@@ -282,6 +291,7 @@ class McpServer:
             cwd=await asyncio.to_thread(self._working_folder),
             on_output=keep_output,
             on_end=link.drop,
+            clock=self._needs.clock,
             sandbox=self._build_sandbox if self.is_boxed else None,
         )
         async with stdio_transport(command) as streams:
@@ -298,7 +308,8 @@ class McpServer:
     @asynccontextmanager
     async def _http_streams(self) -> Any:
         headers = await self._reveal_values("headers", self.config.headers, host=urlsplit(self.config.url).hostname)
-        async with http_transport(self.config.url, headers, seconds=self.config.connect_seconds) as streams:
+        seconds, clock = self.config.connect_seconds, self._needs.clock
+        async with http_transport(self.config.url, headers, seconds=seconds, clock=clock) as streams:
             yield streams
 
     async def _reveal_values(self, key: str, values: Mapping[str, str], *, host: str | None = None) -> dict[str, str]:
@@ -321,7 +332,7 @@ class McpServer:
 
     async def _inspect(self, link: McpConnection) -> dict[str, InspectedTool]:
         try:
-            async with asyncio.timeout(self.config.connect_seconds):
+            async with self._needs.clock.timeout(self.config.connect_seconds):
                 listed = await link.tools()
         except Exception as error:
             link.drop()
@@ -353,7 +364,7 @@ class McpServer:
         except MootError:
             return ElicitResult(action="cancel")
         finally:
-            call.deadline.reschedule(asyncio.get_running_loop().time() + call.seconds)
+            call.deadline.reschedule(self._needs.clock.monotonic() + call.seconds)
 
     async def _answer_elicitation(self, call: _Call, params: Any) -> Any:
         ask, server = call.context.ask, self.config.name

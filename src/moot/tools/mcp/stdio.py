@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from moot.domain.errors import Unavailable
+from moot.domain.ports.clock import Clock
 from moot.tools.files.private_places import homes
 from moot.tools.files.project_folder import is_beneath
 from moot.tools.mcp.floods import half_of_the_time, has_too_many_values
@@ -42,6 +43,7 @@ class Command(Struct, frozen=True, kw_only=True):
     cwd: str
     on_output: Callable[[str], None]
     on_end: Callable[[], None]
+    clock: Clock
     sandbox: Callable[[Sequence[str]], Sandbox] | None = None
 
 
@@ -65,7 +67,7 @@ async def stdio_transport(command: Command) -> AsyncIterator[tuple[Any, Any]]:
                 group.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
-            await _end_process(process)
+            await _end_process(process, command.clock)
         farewell()
 
 
@@ -80,7 +82,9 @@ async def _spawn(command: Command) -> tuple[asyncio.subprocess.Process, Callable
     if command.sandbox is not None:
         return await _start_confined(command, program)
     watched = await asyncio.to_thread(_death_signal_prefix)
-    process = await _start_process([*watched, program, *command.argv[1:]], env=scrubbed, cwd=command.cwd or None)
+    process = await _start_process(
+        [*watched, program, *command.argv[1:]], command.clock, env=scrubbed, cwd=command.cwd or None
+    )
     await asyncio.to_thread(_volunteer, process.pid)
     return process, lambda: None
 
@@ -96,7 +100,7 @@ def _find_program(name: str, path: str | None) -> str:
     return os.path.abspath(program) if program else ""
 
 
-async def _start_process(argv: Sequence[str], **options: Any) -> asyncio.subprocess.Process:
+async def _start_process(argv: Sequence[str], clock: Clock, **options: Any) -> asyncio.subprocess.Process:
     starting = asyncio.create_subprocess_exec(
         *argv,
         stdin=asyncio.subprocess.PIPE,
@@ -107,7 +111,7 @@ async def _start_process(argv: Sequence[str], **options: Any) -> asyncio.subproc
         **options,
     )
     try:
-        return await start_whole(starting, _kill_group)
+        return await start_whole(starting, _kill_group, clock)
     except (OSError, ValueError) as error:
         raise Unavailable(f"{argv[0]!r} cannot be started: {error}", fix="Check command, args and cwd.") from error
 
@@ -117,7 +121,7 @@ async def _start_confined(command: Command, program: str) -> tuple[asyncio.subpr
     started: list[asyncio.subprocess.Process] = []
 
     async def spawn(argv: list[str], kept: list[int], environment: dict[str, str]) -> int:
-        started.append(await _start_process(argv, env=environment, pass_fds=kept))
+        started.append(await _start_process(argv, command.clock, env=environment, pass_fds=kept))
         return started[0].pid
 
     # Folders are lent by their real names alone: a link on the way to the program would lead nowhere inside.
@@ -131,7 +135,7 @@ async def _start_confined(command: Command, program: str) -> tuple[asyncio.subpr
         farewell = await command.sandbox(folders).launch(inside, spawn)
     except BaseException:
         for process in started:
-            await _end_process(process)
+            await _end_process(process, command.clock)
         raise
     return started[0], farewell
 
@@ -171,7 +175,7 @@ async def _read_stdout(process: asyncio.subprocess.Process, incoming: Any, comma
                 command.on_output("it sent a message with too many values")
                 break
             message = None
-            async with half_of_the_time():
+            async with half_of_the_time(command.clock):
                 # Something printed to stdout by mistake is left out; a request that it was to answer will time out.
                 with suppress(ValueError):
                     message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
@@ -189,10 +193,10 @@ async def _read_stdout(process: asyncio.subprocess.Process, incoming: Any, comma
 async def _watch(process: asyncio.subprocess.Process, incoming: Any, command: Command) -> None:
     """Notice its end also when a child of it still holds the pipe open, and so keeps it from being read to its end."""
     # asyncio's own wait() waits for the pipes as well, which is just what must not be waited for.
-    while process.returncode is None:  # noqa: ASYNC110
-        await asyncio.sleep(_WATCH_SECONDS)
+    while process.returncode is None:
+        await command.clock.sleep(_WATCH_SECONDS)
     # What it said last may still be on its way.
-    await asyncio.sleep(_WATCH_SECONDS)
+    await command.clock.sleep(_WATCH_SECONDS)
     incoming.close()
     command.on_end()
 
@@ -215,17 +219,17 @@ async def _read_stderr(process: asyncio.subprocess.Process, command: Command) ->
             command.on_output(tail.decode(errors="replace"))
 
 
-async def _end_process(process: asyncio.subprocess.Process) -> None:
+async def _end_process(process: asyncio.subprocess.Process, clock: Clock) -> None:
     """Ask it to go, then end everything in its group, also what outlived it there."""
     assert process.stdin is not None
     process.stdin.close()
     try:
         with suppress(TimeoutError):
-            async with asyncio.timeout(_POLITE_SECONDS):
+            async with clock.timeout(_POLITE_SECONDS):
                 await process.wait()
         _kill_group(process)
         with suppress(TimeoutError):
-            async with asyncio.timeout(_REAP_SECONDS):
+            async with clock.timeout(_REAP_SECONDS):
                 await process.wait()
     finally:
         # Also if the wait was cancelled.

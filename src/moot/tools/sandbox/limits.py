@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from moot.domain.config import SandboxConfig
 from moot.domain.errors import Unavailable
+from moot.domain.ports.clock import Clock
 from moot.domain.sandbox import SandboxReport
 from moot.tools.sandbox import cgroup
 from moot.tools.sandbox.usage import Usage, UsageMeter
@@ -42,7 +43,9 @@ class Enforcement:
         self._watch = watch
 
     @classmethod
-    async def begin(cls, pid: int, inside: int, report: SandboxReport, config: SandboxConfig) -> "Enforcement":
+    async def begin(
+        cls, pid: int, inside: int, report: SandboxReport, config: SandboxConfig, clock: Clock
+    ) -> "Enforcement":
         """`pid` is the started process, `inside` the process in the sandbox that waits for permission to run."""
         if not report.confined:
             return cls(config, None, None)
@@ -51,7 +54,7 @@ class Enforcement:
         if WATCHER in (report.memory_limit, report.process_limit):
             # It may have ended already.
             with suppress(OSError):
-                watch = _Watch(pid, inside, report, config)
+                watch = _Watch(pid, inside, report, config, clock)
         return cls(config, group, watch)
 
     def end(self) -> list[str]:
@@ -73,7 +76,8 @@ class Enforcement:
 class _Watch:
     """Polls the resources of a command, more often while they grow, and ends it above its limits."""
 
-    def __init__(self, pid: int, inside: int, report: SandboxReport, config: SandboxConfig) -> None:
+    def __init__(self, pid: int, inside: int, report: SandboxReport, config: SandboxConfig, clock: Clock) -> None:
+        self._clock = clock
         self._handle = os.pidfd_open(pid)
         self._meter = UsageMeter(pid, inside=inside)
         self._memory = config.memory_bytes if report.memory_limit == WATCHER else None
@@ -83,7 +87,7 @@ class _Watch:
         self._delay = _SOONEST
         self._stopped = False
         self._looking: asyncio.Future[Usage] | None = None
-        self._timer = asyncio.get_running_loop().call_later(self._delay, self._look)
+        self._timer = self._clock.call_later(self._delay, self._look)
 
     def stop(self) -> list[str]:
         """Return the limits for which it was ended."""
@@ -112,7 +116,7 @@ class _Watch:
         is_growing = used.memory - self._last.memory > step or used.processes > self._last.processes
         self._delay = _SOONEST if is_growing else min(2 * self._delay, _LATEST)
         self._last = used
-        self._timer = asyncio.get_running_loop().call_later(self._delay, self._look)
+        self._timer = self._clock.call_later(self._delay, self._look)
 
     def _kill(self, reason: str) -> None:
         """End it by its pidfd; everything in its process namespace ends with it."""

@@ -9,6 +9,7 @@ from typing import cast
 
 from msgspec import Struct
 
+from moot.domain.ports.clock import Clock, Timer
 from moot.tools.sandbox.explained import HeldBack
 from moot.tools.sandbox.tape import OutputBuffer
 
@@ -30,7 +31,8 @@ async def _no_notes() -> list[str]:
 class Process(asyncio.SubprocessProtocol):
     """The asyncio protocol of the child process; it needs no reader task."""
 
-    def __init__(self, tape: OutputBuffer, *, flood: int, guarded: bool) -> None:
+    def __init__(self, tape: OutputBuffer, *, flood: int, guarded: bool, clock: Clock) -> None:
+        self.clock = clock
         self.tape = tape
         # Its restrictions, to explain failures.
         self.held = HeldBack()
@@ -43,7 +45,7 @@ class Process(asyncio.SubprocessProtocol):
         self._code = -signal.SIGKILL
         self._transport: asyncio.SubprocessTransport | None = None
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._clock: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._farewells: list[Callable[[], None]] = []
 
     @property
@@ -63,7 +65,7 @@ class Process(asyncio.SubprocessProtocol):
 
     def limit(self, seconds: float) -> None:
         """Start the timeout of the command."""
-        self._clock = asyncio.get_running_loop().call_later(seconds, self.kill, "timeout")
+        self._timer = self.clock.call_later(seconds, lambda: self.kill("timeout"))
 
     def kill(self, reason: str = "stopped") -> None:
         """End the command and everything it started. Returns immediately; `over` waits."""
@@ -73,7 +75,7 @@ class Process(asyncio.SubprocessProtocol):
         if self._guarded:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGTERM)
-            asyncio.get_running_loop().call_later(_GUARD_SECONDS, self._end_group)
+            self.clock.call_later(_GUARD_SECONDS, self._end_group)
         else:
             self._end_group()
 
@@ -97,7 +99,7 @@ class Process(asyncio.SubprocessProtocol):
         self.kill()
         try:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_KILL_SECONDS):
+                async with self.clock.timeout(_KILL_SECONDS):
                     await asyncio.shield(self._over)
         finally:
             # Also when this is cancelled, for example at shutdown: a loop with an open pipe cannot be closed.
@@ -114,8 +116,8 @@ class Process(asyncio.SubprocessProtocol):
             self.kill("flood")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._clock is not None:
-            self._clock.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._transport is not None:
             code = self._transport.get_returncode()
             self._code = self._code if code is None else code

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from moot.domain.config import SandboxConfig
 from moot.domain.errors import Conflict, Forbidden, Unavailable
+from moot.domain.ports.clock import Clock
 from moot.domain.sandbox import SandboxReport
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
 from moot.tools.sandbox.aliases import Regions, list_regions
@@ -26,8 +27,7 @@ from moot.tools.sandbox.late_mounts import LateMounts
 from moot.tools.sandbox.limits import WATCHER, Enforcement, find_memory_limit, find_process_limit
 from moot.tools.sandbox.plan import Command, Plan, memory_file
 from moot.tools.sandbox.process import Process
-from moot.tools.sandbox.starting import SECONDS as _START_SECONDS
-from moot.tools.sandbox.starting import start_whole
+from moot.tools.sandbox.starting import START_SECONDS, start_whole
 from moot.tools.sandbox.tape import OutputBuffer
 from moot.tools.sandbox.toolchain import NO_TOOLCHAIN, Toolchain, find_toolchain, list_search_path
 
@@ -51,8 +51,10 @@ Spawn = Callable[[list[str], list[int], dict[str, str]], Awaitable[int]]
 class Sandbox:
     """`protected` are the folders of Moot itself; `workspaces` is the one among them where conversations work."""
 
-    def __init__(self, config: SandboxConfig, *, protected: Sequence[Path], workspaces: Path | None = None) -> None:
-        self.config = config
+    def __init__(
+        self, config: SandboxConfig, *, clock: Clock, protected: Sequence[Path], workspaces: Path | None = None
+    ) -> None:
+        self.config, self.clock = config, clock
         self._protected = tuple(protected)
         self._workspaces = workspaces
         self._report: SandboxReport | None = None
@@ -77,11 +79,11 @@ class Sandbox:
     def lending(self, *, network: bool, readable: Sequence[str]) -> "Sandbox":
         """Return the same sandbox with or without a network, and with more readable folders."""
         config = replace(self.config, network=network, readable=(*self.config.readable, *readable))
-        return Sandbox(config, protected=self._protected, workspaces=self._workspaces)
+        return Sandbox(config, clock=self.clock, protected=self._protected, workspaces=self._workspaces)
 
     async def start(self, command: Command, *, tape: OutputBuffer) -> Process:
         """Start a command; it has its own process namespace and cannot outlive this process."""
-        process = Process(tape, flood=self.config.flood_bytes, guarded=self.config.mode == "none")
+        process = Process(tape, clock=self.clock, flood=self.config.flood_bytes, guarded=self.config.mode == "none")
 
         async def spawn(argv: list[str], kept: list[int], environment: dict[str, str]) -> int:
             await _spawn(argv, kept, environment, process)
@@ -133,7 +135,7 @@ class Sandbox:
         """Wait until the command is ready, apply its limits and release it; return what ends the supervision."""
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(_START_SECONDS):
+            async with self.clock.timeout(START_SECONDS):
                 said = await loop.sock_recv(ours, 4096)
         except TimeoutError:
             said = b""
@@ -146,7 +148,7 @@ class Sandbox:
         try:
             if watch is not None and (place := await asyncio.to_thread(watch.find_exposed)):
                 raise Forbidden(f"a command would see Moot's own files in {place}", fix=f"Unmount {place}.")
-            limits = await Enforcement.begin(pid, _read_inner_pid(plan), report, self.config)
+            limits = await Enforcement.begin(pid, _read_inner_pid(plan), report, self.config, self.clock)
             await loop.sock_sendall(ours, b"g")
         except BaseException:
             _stop(limits, watch)
@@ -282,7 +284,7 @@ class Sandbox:
             ours, theirs = socket.socketpair()
             stack.callback(ours.close)
             stack.callback(theirs.close)
-            ours.settimeout(_START_SECONDS)
+            ours.settimeout(START_SECONDS)
             command = Command(argv=("true",), cwd="/")
             plan = self._build_plan_checked(command, asked, theirs.fileno(), stack)
             try:
@@ -303,7 +305,7 @@ class Sandbox:
                 said = b""
             # Without a word of ours it ends by itself.
             ours.close()
-            printed, _ = child.communicate(timeout=_START_SECONDS)
+            printed, _ = child.communicate(timeout=START_SECONDS)
         if not said:
             return SandboxReport(mechanism="missing", missing=(f"{path}: {printed.decode(errors='replace').strip()}",))
         landlock = int(msgspec.json.decode(said)["landlock"])
@@ -368,6 +370,7 @@ async def _spawn(argv: list[str], kept: list[int], environment: dict[str, str], 
             start_new_session=True,
         ),
         lambda _: process.kill(),
+        process.clock,
     )
 
 
@@ -388,11 +391,10 @@ def _candidates() -> list[str]:
         found.append(str(bwrap_path()))
     except (ImportError, RuntimeError, OSError):
         pass
-    if (installed := shutil.which("bwrap")) is not None:
-        found.append(installed)
-    return found
+    installed = shutil.which("bwrap")
+    return [*found, installed] if installed is not None else found
 
 
 def _version(path: str) -> str:
-    said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_START_SECONDS, check=False)
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=START_SECONDS, check=False)
     return said.stdout.strip().rpartition(" ")[2]

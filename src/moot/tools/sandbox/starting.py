@@ -5,12 +5,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
+from moot.domain.ports.clock import Clock
+
 T = TypeVar("T")
 
-SECONDS = 10.0
+START_SECONDS = 10.0
 
 
-async def start_whole(starting: Awaitable[T], undo: Callable[[T], None]) -> T:
+async def start_whole(starting: Awaitable[T], undo: Callable[[T], None], clock: Clock) -> T:
     """Start a process. If cancelled meanwhile, wait until it has started and then stop it.
 
     asyncio forgets the child if it is cancelled while it starts a process, and bubblewrap's child would wait for ever.
@@ -36,6 +38,6 @@ async def start_whole(starting: Awaitable[T], undo: Callable[[T], None]) -> T:
         if ready:
             undo(ready[0])
         with suppress(TimeoutError):
-            async with asyncio.timeout(SECONDS):
+            async with clock.timeout(START_SECONDS):
                 await settled.wait()
         raise

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from moot.domain.config import SkillConfig, ToolsConfig, WebConfig
 from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge, Unavailable
 from moot.domain.front_matter import Broken
+from moot.domain.ports.clock import Clock
 from moot.domain.skill import SKILL_FILE, Skill
 from moot.tools.files.confined_paths import ConfinedFolder
 from moot.tools.files.off_limits import OffLimits
@@ -54,7 +55,7 @@ class FoundSkill(Struct, frozen=True):
     folder: str
 
 
-def fetch_skills(source: str, config: ToolsConfig) -> Members:
+def fetch_skills(source: str, config: ToolsConfig, clock: Clock) -> Members:
     """Return all files at a folder, an archive, an address of an archive, or a git repository over https."""
     scheme = source.partition("://")[0].lower() if _ADDRESS.match(source) else ""
     if not scheme and (os.path.lexists(os.path.expanduser(source)) or not _is_ssh_address(source)):
@@ -69,7 +70,7 @@ def fetch_skills(source: str, config: ToolsConfig) -> Members:
         )
     if address.path.endswith(".git"):
         return clone_skills(source, config.skills, protocol=scheme, pinned=_pin_address(source, config.web))
-    data = asyncio.run(_download(source, config.web, config.skills))
+    data = asyncio.run(_download(source, config.web, config.skills, clock))
     try:
         return unpack(data, config.skills)
     except BadRequest as error:
@@ -162,11 +163,12 @@ def clone_skills(source: str, config: SkillConfig, *, protocol: str = "https", p
         return _read_local(target, config)
 
 
-async def _download(source: str, web: WebConfig, config: SkillConfig) -> bytes:
+async def _download(source: str, web: WebConfig, config: SkillConfig, clock: Clock) -> bytes:
     from moot.tools.web.request import Request  # noqa: PLC0415 - the HTTP library is slow to import
     from moot.tools.web.safe_http import SafeHttp  # noqa: PLC0415
 
-    client = SafeHttp.for_public(replace(web, max_bytes=config.archive_bytes, seconds=_GIT_SECONDS))
+    limits = replace(web, max_bytes=config.archive_bytes, seconds=_GIT_SECONDS)
+    client = SafeHttp.for_public(limits, clock=clock)
     answer = await client.fetch(Request(url=source))
     if answer.status >= 400:
         raise NotFound(f"{source} answered with status {answer.status}", fix="Check the address.")

@@ -12,6 +12,7 @@ import sys
 from contextlib import suppress
 
 from moot.domain.errors import MootError, Unavailable
+from moot.domain.ports.clock import Clock
 from moot.tools.web.readable import Readable, decode, extract_readable
 
 SECONDS = 5
@@ -20,7 +21,7 @@ MEMORY = 2 * 1024**3
 _ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-async def read_page(body: bytes, *, url: str, charset: str, mode: str) -> Readable:
+async def read_page(body: bytes, *, url: str, charset: str, mode: str, clock: Clock) -> Readable:
     """Return the title and content of a page; `mode` is text, markdown, html, or results (a search result page)."""
     task = json.dumps({"url": url, "charset": charset, "mode": mode}).encode() + b"\n"
     child = await asyncio.create_subprocess_exec(
@@ -35,7 +36,7 @@ async def read_page(body: bytes, *, url: str, charset: str, mode: str) -> Readab
         start_new_session=True,
     )
     try:
-        async with asyncio.timeout(SECONDS * 3):
+        async with clock.timeout(SECONDS * 3):
             said, _ = await child.communicate(task + body)
     except TimeoutError:
         said = b""

@@ -16,6 +16,7 @@ from yarl import URL
 from moot import __version__
 from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, Forbidden, MootError, TooLarge, Unavailable
+from moot.domain.ports.clock import Clock
 from moot.tools.web.addresses import AddressRules, Anywhere, PublicOnly, parse_address, reads_as_number
 from moot.tools.web.inflate import Inflater
 from moot.tools.web.origin import find_origin
@@ -36,12 +37,14 @@ class SafeHttp:
     def __init__(
         self,
         *,
+        clock: Clock,
         rules: AddressRules,
         max_bytes: int,
         seconds: float,
         redirects: int = MAX_REDIRECTS,
         resolver: Resolver = aiohttp.ThreadedResolver,
     ) -> None:
+        self.clock = clock
         self._rules = rules
         self._max_bytes = max_bytes
         self._seconds = seconds
@@ -49,15 +52,17 @@ class SafeHttp:
         self._resolver = resolver
 
     @classmethod
-    def for_public(cls, config: WebConfig, *, resolver: Resolver = aiohttp.ThreadedResolver) -> "SafeHttp":
+    def for_public(
+        cls, config: WebConfig, *, clock: Clock, resolver: Resolver = aiohttp.ThreadedResolver
+    ) -> "SafeHttp":
         """A client for URLs chosen by a model."""
         rules = PublicOnly(ports=config.ports, allow_private=config.allow_private)
-        return cls(rules=rules, max_bytes=config.max_bytes, seconds=config.seconds, resolver=resolver)
+        return cls(clock=clock, rules=rules, max_bytes=config.max_bytes, seconds=config.seconds, resolver=resolver)
 
     @classmethod
-    def for_configured(cls, config: WebConfig) -> "SafeHttp":
+    def for_configured(cls, config: WebConfig, *, clock: Clock) -> "SafeHttp":
         """A client for one URL from the configuration: any address, no redirects to other hosts."""
-        return cls(rules=Anywhere(), max_bytes=config.max_bytes, seconds=config.seconds, redirects=0)
+        return cls(clock=clock, rules=Anywhere(), max_bytes=config.max_bytes, seconds=config.seconds, redirects=0)
 
     async def fetch(self, request: Request, *, only: str = "") -> HttpAnswer:
         """Fetch a URL; if `only` is given, from that origin alone.
@@ -74,7 +79,7 @@ class SafeHttp:
     async def _fetch(self, request: Request, heard: asyncio.Event, only: str) -> HttpAnswer:
         url = parse_web_address(request.url)
         try:
-            async with asyncio.timeout(self._seconds), self._connections() as http:
+            async with self.clock.timeout(self._seconds), self._connections() as http:
                 return await self._follow(http, url, request, heard, only)
         except TimeoutError as error:
             raise Unavailable(f"{_render_url(url)} did not answer in full within {self._seconds:g} seconds") from error

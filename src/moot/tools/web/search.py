@@ -127,7 +127,8 @@ class DuckDuckGo(_Provider):
 
     async def search(self, query: str, limit: int) -> list[Hit]:
         answer = await self._ask(Request(url=f"{self._home}/html/?q={quote_plus(query)}"))
-        page = await read_page(answer.body, url=answer.url, charset=answer.charset, mode="results")
+        charset, clock = answer.charset, self._http.clock
+        page = await read_page(answer.body, url=answer.url, charset=charset, mode="results", clock=clock)
         return _parse_hits(msgspec.json.decode(page.content), "snippet", limit)
 
 

@@ -8,6 +8,7 @@ import msgspec
 from moot.domain.call_shape import CallShape
 from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, MootError
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.secrets import Reveal
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
@@ -57,7 +58,8 @@ class WebFetch:
         },
     )
 
-    def __init__(self, config: WebConfig, redact: Redaction) -> None:
+    def __init__(self, config: WebConfig, redact: Redaction, clock: Clock) -> None:
+        self._clock = clock
         self._config = config
         # Validate now, so that errors are reported when the configuration is read.
         self._rules = PublicOnly(ports=config.ports, allow_private=config.allow_private)
@@ -77,11 +79,12 @@ class WebFetch:
         length = min(max(int(arguments.get("max_length") or DEFAULT_LENGTH), 1), MOST_LENGTH)
         from moot.tools.web.safe_http import SafeHttp  # noqa: PLC0415 - slow to import, and only used here
 
-        http = SafeHttp(rules=self._rules, max_bytes=self._config.max_bytes, seconds=self._config.seconds)
+        limits = self._config
+        http = SafeHttp(clock=self._clock, rules=self._rules, max_bytes=limits.max_bytes, seconds=limits.seconds)
         request = Request(url=arguments["url"].strip(), headers={"Accept": _ACCEPT})
         # A rule about a host allows no redirect to another one, which could carry away what the address contains.
         answer = await http.fetch(request, only=context.agreed.place if context.agreed is not None else "")
-        page = await _read_answer(answer, mode)
+        page = await _read_answer(answer, mode, self._clock)
         # Redact before truncating: part of a secret would not be recognised.
         most = 0 if answer.cut else MAX_TEXT
         content = await asyncio.to_thread(_redact_cut, page.content, most, self._redact)
@@ -102,12 +105,12 @@ def _redact_cut(text: str, most: int, redact: Redaction) -> str:
     return before_cut(text, redact) if len(text) >= most else redact(text)
 
 
-async def _read_answer(answer: HttpAnswer, mode: str) -> Readable:
+async def _read_answer(answer: HttpAnswer, mode: str, clock: Clock) -> Readable:
     kind = answer.media_type or _guess_type(answer.body)
     if _is_data(answer):
         kind = f"data declared as {kind}"
     if kind in _HTML:
-        return await read_page(answer.body, url=answer.url, charset=answer.charset, mode=mode)
+        return await read_page(answer.body, url=answer.url, charset=answer.charset, mode=mode, clock=clock)
     if kind.startswith("text/") or kind in _TEXT or kind.endswith(("+json", "+xml")):
         return Readable(title="", content=decode(answer.body, charset=answer.charset))
     if not answer.body:
@@ -154,7 +157,8 @@ class WebSearch:
         },
     )
 
-    def __init__(self, config: WebConfig, reveal: Reveal, redact: Redaction) -> None:
+    def __init__(self, config: WebConfig, reveal: Reveal, redact: Redaction, clock: Clock) -> None:
+        self._clock = clock
         self._config = config
         self._reveal = reveal
         self._redact = redact
@@ -172,7 +176,8 @@ class WebSearch:
         limit = min(max(int(arguments.get("limit") or DEFAULT_HITS), 1), MOST_HITS)
         from moot.tools.web.safe_http import SafeHttp  # noqa: PLC0415 - slow to import, and only used here
 
-        searching = build_provider(self._config, http=SafeHttp.for_configured(self._config), reveal=self._key)
+        http = SafeHttp.for_configured(self._config, clock=self._clock)
+        searching = build_provider(self._config, http=http, reveal=self._key)
         hits = await searching.search(query, limit)
         results = [
             {"title": hit.title, "url": hit.url, "snippet": _redact_cut(hit.snippet, SNIPPET_LENGTH, self._redact)}
@@ -189,7 +194,7 @@ class WebSearch:
             raise
 
 
-def tools(config: WebConfig, *, reveal: Reveal, redact: Redaction) -> list[Tool]:
+def tools(config: WebConfig, *, reveal: Reveal, redact: Redaction, clock: Clock) -> list[Tool]:
     """Build the web tools for this configuration; `reveal` looks up the provider's key. No provider, no web_search."""
-    fetch = WebFetch(config, redact)
-    return [fetch, WebSearch(config, reveal, redact)] if config.provider else [fetch]
+    fetch = WebFetch(config, redact, clock)
+    return [fetch, WebSearch(config, reveal, redact, clock)] if config.provider else [fetch]

@@ -40,7 +40,11 @@ async def opened(house: House, name: str) -> AsyncIterator[str]:
         yield listener.address
     finally:
         listener.stop_accepting()
-        await house.serving.close(grace=1.0)
+        async with asyncio.TaskGroup() as group:
+            closing = group.create_task(house.serving.close(grace=1.0))
+            # Those who read nothing keep their connection until the time is up.
+            await house.clock.advance(1.0)
+            await closing
         await listener.close()
         await house.close()
 
@@ -330,6 +334,7 @@ def test_a_token_that_does_not_read_fills_no_more_memory_with_many_connections(n
                     request = f"POST /api HTTP/1.1\r\n{headers}{length}".format(host=address)
                     client.writer.write(request.encode() + body)
             await until(lambda: len(house.handlers.asked) == 5)
+            await house.clock.advance(1.0)
             await until(lambda: any("not read" in reason for reason in house.admission.rejected))
 
     scene(test)

@@ -13,6 +13,7 @@ from moot.daemon.listen import http
 from moot.daemon.listen.http_connection import HttpConnection
 from moot.daemon.listen.websocket_frames import MOST_CONTROLS, MOST_FRAGMENTS, FrameScanner
 from moot.daemon.principal import Principal
+from moot.daemon.requests.exchange import REVOKED_GRACE_SECONDS
 from moot.daemon.requests.reply import Reply
 from moot.domain.events import RunStarted, TextChunk
 from moot.wire import moot_pb2 as pb
@@ -183,6 +184,7 @@ def test_a_revoked_token_is_deaf_and_cut_off_even_if_nothing_is_read() -> None:
                     await asyncio.sleep(0)
             house.principals.invalidate("bot")
             await websocket.send_str('{"kill": {"agent": "crab"}}')
+            await house.clock.advance(REVOKED_GRACE_SECONDS + 5)
             async with asyncio.timeout(30):
                 await house.serving.connections.wait_until_none()
             assert len(house.handlers.asked) == 1

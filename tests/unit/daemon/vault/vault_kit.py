@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moot.daemon.clock import ManualClock
+from moot.daemon.clock import ManualClock, SystemClock
 from moot.daemon.vault.master_key import MasterKey
 from moot.daemon.vault.vault import Keychain, Vault
 from moot.domain.conversation import ConversationKey
@@ -50,7 +50,7 @@ def run(agent: str = "ada", sender: str = "user") -> RunContext:
 @asynccontextmanager
 async def vault_at(folder: Path, *, place: str = "file") -> AsyncIterator[Kit]:
     """A started vault with its files in `folder`; entering again is a restart."""
-    store = await open_store(folder / "moot.db")
+    store = await open_store(folder / "moot.db", SystemClock())
     try:
         clock, redactor = ManualClock(1_000.0), Redactor()
         master = MasterKey(folder / "vault.key", place=place)

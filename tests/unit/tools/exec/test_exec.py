@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.config import SandboxConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Busy, Forbidden, MootError, NotFound, Unavailable
@@ -260,7 +261,7 @@ def test_the_report_says_what_is_in_force(bench: Bench) -> None:
 
 
 def test_choosing_no_sandbox_is_told_plainly() -> None:
-    report = Sandbox(SandboxConfig(mode="none"), protected=[]).describe()
+    report = Sandbox(SandboxConfig(mode="none"), protected=[], clock=SystemClock()).describe()
     assert report.usable
     assert not report.confined
     assert "as configured" in report.sentence()

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from moot.daemon.clock import SystemClock
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, MootError
 from moot.domain.ports.tool import RunContext
@@ -133,7 +134,9 @@ async def test_only_what_was_read_as_it_is_can_be_edited(tmp_path: Path) -> None
 
 async def test_an_error_contains_the_file_only_if_it_could_be_read_without_asking(tmp_path: Path) -> None:
     is_free = True
-    made = file_tools.tools(off_limits=OffLimits(), log=make_log(tmp_path / "log"), reads_freely=lambda: is_free)
+    made = file_tools.tools(
+        off_limits=OffLimits(), log=make_log(tmp_path / "log"), reads_freely=lambda: is_free, clock=SystemClock()
+    )
     edit: Any = next(tool for tool in made if tool.spec.name == "fs_edit")
     (tmp_path / "f").write_text("one\n")
     change = {"path": "f", "oldText": "one", "newText": "1"}
@@ -155,7 +158,7 @@ async def test_an_error_contains_the_file_only_if_it_could_be_read_without_askin
 
 async def test_who_reads_and_who_forgets(tmp_path: Path) -> None:
     reads = ReadFiles()
-    made = file_tools.tools(off_limits=OffLimits(), reads=reads, log=make_log(tmp_path / "log"))
+    made = file_tools.tools(off_limits=OffLimits(), reads=reads, log=make_log(tmp_path / "log"), clock=SystemClock())
     tools: dict[str, Any] = {tool.spec.name: tool for tool in made}
     (tmp_path / "f").write_text("one\n")
     parent = context(tmp_path)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.ask import Question
 from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
@@ -44,7 +45,10 @@ class FileTools:
     def __init__(self, cwd: Path, config: FilesConfig | None = None) -> None:
         self.cwd = cwd
         made = file_tools.tools(
-            off_limits=OffLimits(places=[str(cwd / ".moot")]), config=config, log=make_log(cwd.parent / "log", config)
+            off_limits=OffLimits(places=[str(cwd / ".moot")]),
+            config=config,
+            log=make_log(cwd.parent / "log", config),
+            clock=SystemClock(),
         )
         self.tools: dict[str, Any] = {tool.spec.name: tool for tool in made}
 

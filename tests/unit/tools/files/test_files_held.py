@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from moot.daemon.clock import SystemClock
 from moot.domain.errors import Conflict
 from moot.domain.ports.tool import RunContext
 from moot.tools.files import file_tools
@@ -16,7 +17,9 @@ from tests.change_logs import make_log
 from tests.unit.shelves import context
 
 LOG = make_log(Path(tempfile.mkdtemp(prefix="moot-log-")))
-TOOLS: dict[str, Any] = {tool.spec.name: tool for tool in file_tools.tools(off_limits=OffLimits(), log=LOG)}
+TOOLS: dict[str, Any] = {
+    tool.spec.name: tool for tool in file_tools.tools(off_limits=OffLimits(), log=LOG, clock=SystemClock())
+}
 WRITE = {"path": "docs/a.txt", "content": "new\n"}
 EDIT = {"path": "docs/a.txt", "startLine": 2, "endLine": 2, "content": "TWO\n"}
 DELETE = {"path": "docs/a.txt"}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from moot.daemon.clock import SystemClock
 from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Conflict, Forbidden, MootError, NotFound, TooLarge
@@ -34,7 +35,7 @@ class Desk:
     def reopen(self, config: FilesConfig | None = None) -> ChangeLog:
         self.log = make_log(self.folder, config)
         self.log.recover(OFF_LIMITS)
-        made = file_tools.tools(off_limits=OFF_LIMITS, config=config, log=self.log)
+        made = file_tools.tools(off_limits=OFF_LIMITS, config=config, log=self.log, clock=SystemClock())
         self.tools: dict[str, Any] = {tool.spec.name: tool for tool in made}
         return self.log
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.ask import Question
 from moot.domain.config import FilesConfig
 from moot.domain.conversation import ConversationKey
@@ -42,6 +43,7 @@ class Finder:
             config=FilesConfig(read_bytes=2_000_000),
             redact=redact,
             log=make_log(cwd.parent / "log"),
+            clock=SystemClock(),
         )
         self.tools: dict[str, Any] = {tool.spec.name: tool for tool in made}
 
@@ -363,7 +365,7 @@ async def test_a_program_that_has_printed_more_than_is_read_is_ended_all_the_sam
     flood = finder.cwd / "flood"
     flood.write_text("#!/bin/sh\nyes | head -c 1000000\nexec sleep 1000\n")
     flood.chmod(0o755)
-    async with ripgrep._start(Query(program=str(flood), cwd=str(finder.cwd)), []) as child:
+    async with ripgrep._start(Query(program=str(flood), cwd=str(finder.cwd), clock=SystemClock()), []) as child:
         # The stream has taken all it will without being read.
         await eventually(lambda: getattr(child.stdout, "_paused", False))
     assert child.returncode is not None

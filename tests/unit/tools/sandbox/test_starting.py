@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.tools.sandbox.starting import start_whole
 
 
@@ -19,7 +20,7 @@ class Start:
         return "process"
 
     async def run(self) -> str:
-        return await start_whole(self.begin(), self.undone.append)
+        return await start_whole(self.begin(), self.undone.append, SystemClock())
 
 
 async def _begun(start: Start) -> asyncio.Task[str]:
@@ -82,4 +83,4 @@ async def test_a_start_that_fails_says_why() -> None:
         raise FileNotFoundError("no such program")
 
     with pytest.raises(FileNotFoundError):
-        await start_whole(fail(), lambda _: None)
+        await start_whole(fail(), lambda _: None, SystemClock())

@@ -5,6 +5,7 @@ import asyncio
 import psutil
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.errors import Unavailable
 from moot.tools.web.page_reader import read_page
 from moot.tools.web.readable import MAX_TEXT, decode, extract_readable
@@ -84,18 +85,24 @@ def test_any_text_is_taken_as_a_page(html: str, mode: str) -> None:
 
 async def test_a_page_nested_without_end_is_given_up_in_time() -> None:
     with pytest.raises(Unavailable, match="deeply nested"):
-        await read_page(b"<body>" + b"<div>" * 1_000_000, url="http://a.example", charset="", mode="text")
+        await read_page(
+            b"<body>" + b"<div>" * 1_000_000, url="http://a.example", charset="", mode="text", clock=SystemClock()
+        )
 
 
 async def test_a_page_nested_deeply_is_read_without_recursion() -> None:
     body = b"<body>" + b"<div>" * 10_000 + b"deep"
-    assert (await read_page(body, url="http://a.example", charset="", mode="markdown")).content == "deep"
+    assert (
+        await read_page(body, url="http://a.example", charset="", mode="markdown", clock=SystemClock())
+    ).content == "deep"
 
 
 async def test_reading_that_is_cancelled_leaves_no_process_behind() -> None:
     before = {child.pid for child in psutil.Process().children()}
     reading = asyncio.create_task(
-        read_page(b"<body>" + b"<div>" * 1_000_000, url="http://a.example", charset="", mode="text")
+        read_page(
+            b"<body>" + b"<div>" * 1_000_000, url="http://a.example", charset="", mode="text", clock=SystemClock()
+        )
     )
     started = await eventually(lambda: {child.pid for child in psutil.Process().children()} - before)
     reading.cancel()
@@ -107,7 +114,9 @@ async def test_reading_that_is_cancelled_leaves_no_process_behind() -> None:
 async def test_the_reading_process_knows_nothing_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOOT_CANARY", "canary-1")
     reading = asyncio.create_task(
-        read_page(b"<body>" + b"<div>" * 1_000_000, url="http://a.example", charset="", mode="text")
+        read_page(
+            b"<body>" + b"<div>" * 1_000_000, url="http://a.example", charset="", mode="text", clock=SystemClock()
+        )
     )
     children = await eventually(psutil.Process().children)
     assert "canary-1" not in str(children[0].environ())

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
+from moot.daemon.clock import SystemClock
 from moot.domain.config import WebConfig
 from moot.domain.errors import BadRequest, ConfigError, MootError, Unavailable
 from moot.domain.ports.tool import Renders, ToolResult
@@ -22,7 +23,11 @@ PAGE = "<title>Tea</title><body><article><h1>Tea</h1><p>" + "Tea is a drink. " *
 
 
 def named(name: str, config: WebConfig, redactor: Redactor | None = None) -> Any:
-    return next(tool for tool in tools(config, reveal=reveal, redact=redactor or Redactor()) if tool.spec.name == name)
+    return next(
+        tool
+        for tool in tools(config, reveal=reveal, redact=redactor or Redactor(), clock=SystemClock())
+        if tool.spec.name == name
+    )
 
 
 async def fetch(site: Site, path: str = "/", **arguments: Any) -> tuple[dict[str, Any], bool]:
@@ -47,7 +52,7 @@ def answering(body: str | bytes, **more: Any) -> Any:
 
 
 def test_the_gate_knows_what_the_web_tools_are() -> None:
-    made = tools(WebConfig(provider="brave"), reveal=reveal, redact=Redactor())
+    made = tools(WebConfig(provider="brave"), reveal=reveal, redact=Redactor(), clock=SystemClock())
     fetching, searching = (tool.spec for tool in made)
     assert (fetching.safety, searching.safety) == (Safety.MODERATE, Safety.SAFE)
     for spec in (fetching, searching):
@@ -177,7 +182,7 @@ async def test_a_large_page_does_not_hold_up_the_loop() -> None:
 
 def test_without_a_provider_there_is_nothing_to_search_with() -> None:
     def made(config: WebConfig) -> list[str]:
-        return [tool.spec.name for tool in tools(config, reveal=reveal, redact=Redactor())]
+        return [tool.spec.name for tool in tools(config, reveal=reveal, redact=Redactor(), clock=SystemClock())]
 
     assert made(WebConfig()) == ["web_fetch"]
     assert made(WebConfig(provider="duckduckgo")) == ["web_fetch", "web_search"]

@@ -211,6 +211,7 @@ READS = {
             "find_run",
             "find_retried",
             "list_run_ids",
+            "is_short_of_room",
         )
     ),
     *(

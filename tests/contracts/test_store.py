@@ -506,6 +506,11 @@ async def test_the_budget_of_a_tree_is_what_its_top_was_allowed_and_all_have_use
     assert found is not None
     assert found.root_id == "run-1"
     assert await store.load_budget("run-none") == (Limits(), RunUsage())
+    # Calls outside steps count too, if they were made for a run of the tree.
+    for root_id, model in (("run-1", "big"), ("run-1", "words"), ("run-2", "big"), ("", "big")):
+        await store.add_spend(KEY, model, Usage(prompt=100), 0.5, root_id=root_id)
+    _, used = await store.load_budget("run-1")
+    assert used == RunUsage(steps=3, usage=Usage(prompt=230, completion=2), cost=1 + 3 / 8, seconds=2.0)
 
 
 @stored

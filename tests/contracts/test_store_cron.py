@@ -6,7 +6,16 @@ import pytest
 from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.cron_job import MOST_FIRINGS, CronJob, Firing, JobIsolation, MissedRule, SkipReason, make_job_run
+from moot.domain.cron_job import (
+    MOST_FIRINGS,
+    CronJob,
+    Firing,
+    JobDelivery,
+    JobIsolation,
+    MissedRule,
+    SkipReason,
+    make_job_run,
+)
 from moot.domain.errors import Conflict, Fenced
 from moot.domain.message import assistant
 from moot.domain.ports.storage import Storage
@@ -213,9 +222,9 @@ async def test_few_firings_are_kept(storage: Storage) -> None:
 async def test_the_result_of_a_run_is_owed_to_the_conversation_that_asked(storage: Storage) -> None:
     store = storage.store
     await storage.cron.save(JOB)
-    await storage.cron.save(replace(JOB, id="cron-2", name="silent", delivers=False))
+    await storage.cron.save(replace(JOB, id="cron-2", name="silent", delivery=JobDelivery.NOWHERE))
     await fire(storage, JOB, 1)
-    await fire(storage, replace(JOB, id="cron-2", name="silent", delivers=False), 2)
+    await fire(storage, replace(JOB, id="cron-2", name="silent", delivery=JobDelivery.NOWHERE), 2)
     for run_id in ("arun-1", "arun-2"):
         await end(storage, run_id)
     assert [run.id for run in await store.list_owed_runs()] == ["arun-1"]

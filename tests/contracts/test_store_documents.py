@@ -178,3 +178,18 @@ def test_what_was_indexed_is_there_after_a_restart(tmp_path: object, storage_kin
         await second.store.close()
 
     with_disk(scenario)(tmp_path, storage_kind)  # type: ignore[arg-type]
+
+
+@with_storage
+async def test_sources_are_numbered_for_each_owner(storage: Storage) -> None:
+    labels = [(await add(storage, owner, place)).label for owner in (ME, OTHERS[0], ME) for place in ("/a", "/b")]
+    assert labels == [1, 2, 1, 2, 1, 2]
+    sources = {report.source.label: report.source for report in await storage.documents.list_sources(ME)}
+    assert [source.place for source in sources.values()] == ["/a", "/b"]
+    await storage.documents.put_documents(ME, sources[2].number, [change("/b/a.md", "apple")])
+    (number,) = await storage.documents.find_words(ME, ["apple"], limit=5)
+    (passage,) = await storage.documents.get_passages(ME, [number])
+    assert passage.source_label == 2
+    # A number is not given to another source.
+    await storage.documents.forget_source(ME, sources[2].number)
+    assert (await add(storage, ME, "/c")).label == 3

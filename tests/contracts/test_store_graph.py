@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from moot.domain import ontology
 from moot.domain.conversation import ConversationKey
-from moot.domain.cron_job import CronJob
+from moot.domain.cron_job import CronJob, JobDelivery
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.graph import Fact, FactFilter, NewEntity, NewFact, Period, Statement, Traversal
 from moot.domain.mail import UNVERIFIED_TAINT
@@ -460,7 +460,7 @@ async def test_a_new_token_does_not_get_what_its_name_has_left(storage: Storage)
                 agent="ada",
                 prompt="count",
                 schedule=Schedule(kind=ScheduleKind.EVERY, text="1h", zone="UTC"),
-                delivers=False,
+                delivery=JobDelivery.NOWHERE,
             )
         ),
         "flow": lambda owner: storage.workflows.create(

@@ -1,12 +1,13 @@
 """What a turn and all the teammates it sets to work may spend together: tokens, steps, money and time."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from moot.daemon.clock import ManualClock
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import Home, eventually, running
+from tests.daemon_process import Home, eventually, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.teaming import TEAM, asked, called, eventually_idle, results
@@ -172,6 +173,33 @@ async def test_what_was_spent_is_still_spent_after_a_kill(home: Home) -> None:
     # The turn above it had taken two before, and one was kept for its answer.
     assert asked(home, "SELECT steps FROM runs WHERE id = ?", run_id) == 8 - 3
     assert asked(home, "SELECT prompt + completion FROM runs WHERE id = ?", run_id) == 5 * 3_050
+
+
+async def test_answers_from_documents_are_still_spent_after_a_kill(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("The boiler is serviced in October.\n")
+    index, answer = call("rag_index", source="notes.md"), call("rag_answer", question="When is the boiler serviced?")
+    answered = {"prompt": 50_000, "completion": 50}
+    home.furnish(
+        config=PRICED + "\n[budget]\ntokens = 60000\n[project]\ninstructions = false\n",
+        script=script(
+            {"match": "^Passage", "reply": "In October [1].", "usage": answered},
+            # Two steps, then a model that hangs; after a restart the first rule serves two more.
+            {"match": "^go", "steps": [index, answer, *BUSY], "usage": USED, "times": 2},
+            {"match": "^go", "hang": True},
+        ),
+    )
+    with running(home) as daemon:
+        run_cli(home, "run", "go", "--bg", "--agent", "librarian", "--cwd", str(tmp_path))
+        await eventually(lambda: asked(home, "SELECT count(*) FROM messages WHERE role = 'tool'") == 2)
+        daemon.kill_9()
+    with daemon_thread(home):
+        await eventually(lambda: asked(home, "SELECT status FROM runs") == "ended")
+    assert asked(home, "SELECT outcome FROM runs") == "limit"
+    assert asked(home, "SELECT sum(prompt + completion) FROM runs") < 20_000
+    assert (
+        asked(home, "SELECT sum(other_spend.prompt) FROM other_spend JOIN runs ON runs.id = other_spend.root_id")
+        == 50_000
+    )
 
 
 # ---- time ---------------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ def test_people_index_search_and_forget_documents(daemon: LiveDaemon, sender: st
     assert (room["citation"], room["heading"]) == (f"{folder}/rooms.csv:1-4", "room, floor")
     assert f"{folder}/leave.md:1-3" in daemon.cli("rag", "search", "leave", *mine).stdout
     (listed,) = daemon.cli_json("rag", "list", *mine)["data"]
+    # Numbers count the sources of one owner, whatever others have.
+    assert (listed["number"], best["source"], room["source"]) == (1, 1, 1)
     assert (listed["place"], listed["passages"], listed["refused"], listed["complete"]) == (str(folder), 2, 1, True)
     # Another sender and another agent have nothing.
     assert daemon.cli_json("rag", "list", "--as", f"{sender}-other")["data"] == []

@@ -162,3 +162,26 @@ def test_embeddings_that_cannot_be_made_are_an_error_of_the_configuration(
     failed = run_cli(home, "rag")
     assert failed.returncode == 78
     assert told in failed.stderr
+
+
+async def test_the_budget_of_a_turn_covers_vectors(home: Home, provider: Provider, tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(600):
+        (folder / f"{number:03}.md").write_text("Plums and beans are on the shelf in the cellar. " * 16)
+    home.furnish(
+        config=configure(provider, "embed-1") + "\n[budget]\ntokens = 40000\n[project]\ninstructions = false\n"
+    )
+    with daemon_thread(home) as daemon:
+        run_cli(daemon.home, "secrets", "set", "EMBEDDING_KEY", stdin=KEY)
+        provider.program({"calls": [{"name": "rag_index", "arguments": {"source": "many"}}]}, {"text": "Done."})
+        async with daemon.client() as talk:
+            speech = await talk.say("librarian", "index it", cwd=str(tmp_path))
+        (result,) = speech.of("tool_result")
+        # What was indexed before stays; no text is sent once the budget is used up.
+        assert "many was not indexed in full: the limits of this turn leave no room" in result.output
+        assert speech.outcome == "limit"
+        (spent,) = [each for each in daemon.cli_json("usage")["data"] if each["model"] == "embed-1"]
+        assert 40_000 < spent["prompt"] < 80_000
+        sent = [each for each in provider.requests() if each["path"].endswith("/embeddings")]
+        assert sum(len(each["body"]["input"]) for each in sent) < 600

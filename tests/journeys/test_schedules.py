@@ -3,6 +3,7 @@
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from moot.daemon.clock import ManualClock
 from moot.domain.errors import Unavailable
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as BASE
-from tests.daemon_process import Home, LiveDaemon, eventually
+from tests.daemon_process import Home, LiveDaemon, eventually, run_cli, running
 from tests.daemon_thread import DaemonThread, daemon_thread
 from tests.scripting import call, say, script
 
@@ -53,6 +54,9 @@ async def outside() -> str:
 '''
 
 
+WORKFLOW = "name: counted\nsteps:\n  - id: one\n    agent: ada\n    prompt: count the beans\n"
+
+
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Any:
     home = Home(tmp_path_factory.mktemp("schedules")).furnish(script=SCRIPT, config=CONFIG, agents=())
@@ -76,12 +80,12 @@ async def read_history(daemon: LiveDaemon, sender: str, agent: str = "ada") -> l
         return list((await talk.ask(get_history=pb.GetHistoryMsg(agent=agent, sender=sender))).history.messages)
 
 
-async def wait_for_report(daemon: LiveDaemon, sender: str) -> list[dict[str, Any]]:
+async def wait_for_report(daemon: LiveDaemon, sender: str, agent: str = "ada") -> list[dict[str, Any]]:
     """The history, once the agent has been told a result."""
 
     def find_answer() -> Any:
-        told = daemon.cli_json("history", "ada", "--as", sender)["data"]["messages"]
-        return told if told[-1]["content"] == "Told." else None
+        told = daemon.cli_json("history", agent, "--as", sender).get("data", {}).get("messages")
+        return told if told and told[-1]["content"] == "Told." else None
 
     found: list[dict[str, Any]] = await eventually(find_answer)
     return found
@@ -327,3 +331,47 @@ async def test_a_workflow_that_is_due_while_the_daemon_stops_runs_at_the_next_st
 
             (firing,) = await eventually(find_firing)
             assert (firing.skipped, bool(firing.run_id)) == ("", True)
+
+
+async def test_results_for_the_owner_come_to_the_conversation_with_moot(
+    daemon: LiveDaemon, sender: str, tmp_path: Path
+) -> None:
+    mine = ("--as", sender, "--agent", "ada", "--every", "1h", "--deliver", "owner")
+    added = daemon.cli_json("cron", "add", "beans", "count the beans", *mine)["data"]
+    assert added["deliver_to"] == "owner"
+    daemon.cli_json("cron", "run", "beans", "--as", sender)
+    told = await wait_for_report(daemon, sender, "moot")
+    assert told[-2]["content"].startswith("Schedule 'beans': ada (arun-")
+    assert "Seven beans." in told[-2]["content"]
+    # Not in the conversation that owns the job, which still lists it.
+    assert await read_history(daemon, sender) == []
+    (job,) = (await use(daemon, sender, "cron_list"))["jobs"]
+    assert job["deliver_to"] == ["owner"]
+    # The same for a workflow.
+    file = tmp_path / "counted.flow.yaml"
+    file.write_text(WORKFLOW)
+    daemon.cli_json("workflow", "schedule", str(file), *mine)
+    daemon.cli_json("cron", "run", "counted", "--as", sender)
+    told = await eventually(lambda: _find_two(daemon, sender))
+    assert told[-2]["content"].startswith("Workflow counted (wf-")
+    # An agent that directs nobody cannot have its words told to another one.
+    refused = await use(daemon, sender, "cron_add", **TAINTED | {"name": "mine"}, deliver_to=["owner"])
+    assert "ada cannot tell moot results" in refused
+
+
+def _find_two(daemon: LiveDaemon, sender: str) -> Any:
+    told = daemon.cli_json("history", "moot", "--as", sender)["data"]["messages"]
+    return told if [each["content"] for each in told].count("Told.") == 2 else None
+
+
+async def test_results_for_the_owner_wait_for_a_daemon_that_was_killed(home: Home) -> None:
+    home.furnish(script=SCRIPT, config=CONFIG, agents=())
+    home.write_agent("ada").write_text(AGENT.format(name="ada"), encoding="utf-8")
+    with running(home, MOOT_FAIL_AT="teammate.delivered") as daemon:
+        chosen = ("--agent", "ada", "--every", "1h", "--deliver", "owner")
+        run_cli(home, "cron", "add", "beans", "count the beans", *chosen)
+        run_cli(home, "cron", "run", "beans")
+        daemon.reap()
+    with daemon_thread(home) as live:
+        told = await wait_for_report(live, "user", "moot")
+    assert len([each for each in told if "has ended" in each["content"]]) == 1

@@ -10,10 +10,9 @@ from typing import Any
 import msgspec
 
 from moot.automation.background import BackgroundTasks
-from moot.automation.cron_jobs import CONVERSATION, NOWHERE
 from moot.automation.owners import AgentChooser, find_owner
 from moot.domain.agent import Agent
-from moot.domain.cron_job import check_prompt
+from moot.domain.cron_job import JobDelivery, check_prompt
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
@@ -22,6 +21,8 @@ from moot.domain.run_view import Condition, RunView
 from moot.domain.text import clean
 
 GROUP = "background tasks"
+# Where results go: to the conversation, or nowhere.
+CONVERSATION, NOWHERE = JobDelivery.CONVERSATION, JobDelivery.NOWHERE
 _SHOWN_PROMPT = 500
 _SHOWN_RESULT = 2_000
 _TASK_ID = {"type": "string", "description": "The id that bg_submit returned."}

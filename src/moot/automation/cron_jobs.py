@@ -17,6 +17,7 @@ from moot.domain.cron_job import (
     check_job_name,
     check_prompt,
     parse_conversation_mode,
+    parse_delivery,
     parse_missed_rule,
     parse_timeout,
 )
@@ -30,9 +31,6 @@ from moot.domain.senders import SenderSet
 from moot.domain.workflow_file import read_taint
 from moot.engine.request_factory import RequestFactory
 from moot.engine.run_results import Entries, load_result
-
-# Where results go: to the conversation that owns the job, or nowhere but into the history.
-CONVERSATION, NOWHERE = "conversation", "none"
 
 
 class JobDraft(Struct, frozen=True, kw_only=True):
@@ -103,7 +101,7 @@ class CronJobs:
             schedule=schedule,
             conversation_mode=parse_conversation_mode(draft.conversation_mode),
             missed=parse_missed_rule(draft.missed),
-            delivers=_parse_delivery(draft.deliver_to),
+            delivery=parse_delivery(draft.deliver_to),
             timeout=parse_timeout(draft.timeout),
             cwd=draft.cwd,
             search_path=draft.search_path,
@@ -200,13 +198,3 @@ class CronJobs:
     def _require_enabled(self) -> None:
         if not self._d.is_enabled():
             raise Unavailable("schedules are turned off", fix="Set enabled = true in [cron] of config.toml.")
-
-
-def _parse_delivery(deliver_to: tuple[str, ...]) -> bool:
-    """Return whether results go to the conversation."""
-    for place in deliver_to:
-        if place not in (CONVERSATION, NOWHERE):
-            raise BadRequest(f"results cannot be delivered to {place!r}", fix=f"Name {CONVERSATION} or {NOWHERE}.")
-    if len(set(deliver_to)) > 1:
-        raise BadRequest("results are delivered to one place", fix=f"Name {CONVERSATION} or {NOWHERE}.")
-    return NOWHERE not in deliver_to

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
-from moot.automation.cron_jobs import CONVERSATION, NOWHERE, CronJobs, JobDraft
+from moot.automation.cron_jobs import CronJobs, JobDraft
 from moot.automation.firing_status import describe_firing
 from moot.automation.owners import AgentChooser, find_owner
-from moot.domain.cron_job import MOST_FIRINGS, CronJob, FiringRecord, JobIsolation, MissedRule
+from moot.domain.agent import ROOT
+from moot.domain.cron_job import MOST_FIRINGS, CronJob, FiringRecord, JobDelivery, JobIsolation, MissedRule
 from moot.domain.errors import BadRequest
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
@@ -75,8 +76,9 @@ class CronAdd:
                 },
                 "deliver_to": {
                     "type": "array",
-                    "items": {"type": "string", "enum": [CONVERSATION, NOWHERE]},
-                    "description": "conversation: tell the result here (default). none: keep it in the history only.",
+                    "items": {"type": "string", "enum": list(JobDelivery)},
+                    "description": "conversation: tell the result here (default). owner: tell it in the person's "
+                    "conversation with moot. none: keep it in the history only.",
                 },
                 "timeout": {"type": "string", "description": "How long a run may work, such as 10m."},
                 "timezone": {"type": "string", "description": "IANA name; left out, the zone of this computer."},
@@ -102,12 +104,16 @@ class CronAdd:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         owner, deliver_to = find_owner(context), tuple(map(str, arguments.get("deliver_to") or ()))
+        delivers = JobDelivery.NOWHERE not in deliver_to
+        agent = self._chooser.choose(context, str(arguments.get("agent") or ""), delivers=delivers)
+        if JobDelivery.OWNER in deliver_to:
+            self._chooser.check_told(context, ROOT)
         draft = JobDraft(
             name=clean(str(arguments["name"])),
             schedule_type=str(arguments["schedule_type"]),
             schedule=str(arguments["schedule"]),
             prompt=clean(str(arguments["prompt"])),
-            agent=self._chooser.choose(context, str(arguments.get("agent") or ""), delivers=NOWHERE not in deliver_to),
+            agent=agent,
             zone=str(arguments.get("timezone") or ""),
             conversation_mode=str(arguments.get("session_mode") or ""),
             missed=str(arguments.get("missed") or ""),
@@ -291,7 +297,7 @@ def _dump_job(job: CronJob, last: FiringRecord | None, teammates: Teammates) -> 
         "workflow": True if job.workflow else None,
         "agent": job.agent,
         "session_mode": job.conversation_mode,
-        "deliver_to": [CONVERSATION if job.delivers else NOWHERE],
+        "deliver_to": [job.delivery],
         "missed": job.missed,
         "timeout": f"{job.timeout:g}s" if job.timeout is not None else None,
         "enabled": not job.is_paused,

@@ -56,6 +56,12 @@ class AgentChooser(Struct, frozen=True, kw_only=True):
             fix = f"Name {owner.agent} as the agent of every step, and no other agent in deliver_to."
             raise Forbidden(f"{owner.agent} cannot start work of {others[0]}", fix=fix)
 
+    def check_told(self, context: RunContext, agent: str) -> None:
+        """Raise Forbidden if results may not be told to another agent: only one that directs others may do so."""
+        owner = find_owner(context)
+        if agent != owner.agent and not self.may_direct(owner.agent):
+            raise Forbidden(f"{owner.agent} cannot tell {agent} results", fix="Deliver them to the conversation.")
+
     async def check_no_step(self, context: RunContext) -> None:
         """Raise BadRequest if a run works for a step of a workflow: steps that start workflows could go on for ever."""
         if await self.find_step(context) is not None:

@@ -103,6 +103,7 @@ class Scheduler:
                 source=job.workflow,
                 owner=job.owner.sender,
                 origin=job.owner if job.delivers else None,
+                report_to=job.report_to,
                 start_key=f"{job.id}/{due_at}",
                 cwd=job.cwd,
                 search_path=job.search_path,

@@ -24,8 +24,10 @@ class WorkflowStart(Struct, frozen=True, kw_only=True):
     source: str
     owner: str
     file: str = ""
-    # The conversation that gets the report; None if nobody is told.
+    # The conversation that is asked and gets the report; None if nobody is told.
     origin: ConversationKey | None = None
+    # The agent whose conversation with the owner gets the report instead.
+    report_to: str = ""
     start_key: str = ""
     cwd: str = ""
     search_path: str = ""
@@ -47,7 +49,7 @@ def find_person_key(key: ConversationKey) -> ConversationKey:
 def make_launch(start: WorkflowStart, workflow: Workflow, *, now: float, rng: Random) -> WorkflowLaunch:
     """Return the run that a start makes, with the reports it owes."""
     run = _make_run(start, workflow, now=now, rng=rng)
-    return WorkflowLaunch(run=run, reports=tuple(_list_reports(run, workflow)), workflow=workflow)
+    return WorkflowLaunch(run=run, reports=tuple(_list_reports(run, workflow, start.report_to)), workflow=workflow)
 
 
 def _make_run(start: WorkflowStart, workflow: Workflow, *, now: float, rng: Random) -> WorkflowRun:
@@ -71,9 +73,11 @@ def list_agents(workflow: Workflow) -> set[str]:
     return told | {step.agent or ROOT for step in workflow.steps}
 
 
-def _list_reports(run: WorkflowRun, workflow: Workflow) -> list[WorkflowReport]:
+def _list_reports(run: WorkflowRun, workflow: Workflow, report_to: str) -> list[WorkflowReport]:
     """Return the reports that a run owes: of the whole to where it was started, and what `deliver_to` says."""
     targets = [run.origin] if run.origin is not None else []
+    if report_to:
+        targets = [ConversationKey(report_to, run.owner)]
     targets += [ConversationKey(agent, run.owner) for agent in workflow.deliver_to]
     wanted = [(key, "") for key in targets]
     for step in workflow.steps:

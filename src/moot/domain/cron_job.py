@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from moot.domain.agent import ROOT
 from moot.domain.approval import digest
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
@@ -34,6 +35,14 @@ class JobIsolation(StrEnum):
 
     ISOLATED = "isolated"
     MAIN = "main"
+
+
+class JobDelivery(StrEnum):
+    """Where results of a job are told: in the conversation that owns it, in the one with `moot`, or nowhere."""
+
+    CONVERSATION = "conversation"
+    OWNER = "owner"
+    NOWHERE = "none"
 
 
 class MissedRule(StrEnum):
@@ -73,8 +82,7 @@ class CronJob(Struct, frozen=True, kw_only=True):
     workflow: str = ""
     conversation_mode: JobIsolation = JobIsolation.ISOLATED
     missed: MissedRule = MissedRule.ONCE
-    # Whether results are told in the conversation of the owner.
-    delivers: bool = True
+    delivery: JobDelivery = JobDelivery.CONVERSATION
     # The seconds that a run may work; None for the configured limit.
     timeout: float | None = None
     cwd: str = ""
@@ -86,6 +94,16 @@ class CronJob(Struct, frozen=True, kw_only=True):
     is_paused: bool = False
     # When it fires next; None if it will not.
     next_at: float | None = None
+
+    @property
+    def delivers(self) -> bool:
+        """Whether results are told anywhere; questions are then asked in the conversation that owns it."""
+        return self.delivery is not JobDelivery.NOWHERE
+
+    @property
+    def report_to(self) -> str:
+        """The agent whose conversation with the owner gets the results; empty for the conversation that owns it."""
+        return ROOT if self.delivery is JobDelivery.OWNER else ""
 
     @property
     def status(self) -> JobStatus:
@@ -156,6 +174,16 @@ def parse_missed_rule(text: str) -> MissedRule:
     return MissedRule(text)
 
 
+def parse_delivery(targets: tuple[str, ...]) -> JobDelivery:
+    named = ", ".join(JobDelivery)
+    for place in targets:
+        if place not in tuple(JobDelivery):
+            raise BadRequest(f"results cannot be delivered to {place!r}", fix=f"Name one of {named}.")
+    if len(set(targets)) > 1:
+        raise BadRequest("results are delivered to one place", fix=f"Name one of {named}.")
+    return JobDelivery(targets[0]) if targets else JobDelivery.CONVERSATION
+
+
 def parse_timeout(text: str) -> float | None:
     if not text:
         return None
@@ -185,6 +213,7 @@ def make_job_run(job: CronJob, *, run_id: str, due_at: float, now: float) -> Run
         spawn=Spawn(
             kind=RunKind.BACKGROUND,
             reason=f"Schedule {job.name!r}",
+            report_to=job.report_to,
             client_key=digest(job.id, str(due_at)),
         ),
     )

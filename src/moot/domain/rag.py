@@ -34,6 +34,8 @@ class Source(Struct, frozen=True, kw_only=True):
     added_at: float = 0.0
     # When all of it was indexed last; 0 if it never was.
     completed_at: float = 0.0
+    # The number that its owner sees: the first source of each owner is 1.
+    label: int = 0
 
     @property
     def is_complete(self) -> bool:
@@ -112,6 +114,8 @@ class IndexedPassage(Struct, frozen=True, kw_only=True):
     last_line: int = 0
     page: int = 0
     taint: frozenset[str] = frozenset()
+    # The number of the source that its owner sees.
+    source_label: int = 0
 
     @property
     def location(self) -> str:

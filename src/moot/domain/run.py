@@ -8,7 +8,7 @@ from msgspec import Struct
 from moot.domain.ask import Asker
 from moot.domain.conversation import ConversationKey
 from moot.domain.scope import ALL_TOOLS, ASSISTANT, SHARED, TEAMMATE, Scope, only
-from moot.domain.senders import CHILD_SENDER, WORKFLOW_SENDER
+from moot.domain.senders import CHILD_SENDER, WORKFLOW_SENDER, owner_of
 from moot.domain.usage import RunUsage, Usage
 from moot.domain.user_message import UserMessage, join_contents
 
@@ -197,6 +197,8 @@ class Spawn(Struct, frozen=True, kw_only=True):
     outlives: bool = False
     # The client that started it and the id that client gave, hashed; empty if there was no id.
     client_key: str = ""
+    # The agent whose conversation with the person gets the result; empty for the root conversation.
+    report_to: str = ""
 
 
 _TURN = Spawn(kind=RunKind.TURN)
@@ -238,6 +240,13 @@ class Run(Struct, frozen=True, kw_only=True):
     def root(self) -> ConversationKey:
         """The root conversation, where a person is."""
         return self.request.asks_in
+
+    @property
+    def report_key(self) -> ConversationKey:
+        """The conversation that a result is reported in, if no run shows it."""
+        if not self.spawn.report_to:
+            return self.root
+        return ConversationKey(self.spawn.report_to, owner_of(self.root.sender))
 
     @property
     def root_id(self) -> str:

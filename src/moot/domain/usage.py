@@ -1,6 +1,10 @@
 """Usage and cost of model calls."""
 
+from collections.abc import Callable
+
 from msgspec import Struct
+
+from moot.domain.errors import ModelError
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -48,3 +52,28 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     cost: float
     # If used as a teammate: the agent of the conversation (with the same sender) that it worked for.
     root: str = ""
+
+
+def _count_nothing(_usage: Usage, _cost: float) -> None:
+    pass
+
+
+class Charge(Struct, frozen=True, kw_only=True):
+    """The budget that a model call outside steps counts against: that of a tree of runs, or none."""
+
+    # The root run of the tree; empty if the call belongs to no run.
+    root_id: str = ""
+    # Told the tokens and the cost in US dollars.
+    count: Callable[[Usage, float], object] = _count_nothing
+    # Whether the limits leave room for another call.
+    has_room: Callable[[], bool] = lambda: True
+
+    def require_room(self) -> None:
+        if not self.has_room():
+            raise ModelError(
+                "the limits of this turn leave no room for another model call",
+                fix="Raise `tokens` or `spend` in [budget], or do it in another turn.",
+            )
+
+
+NO_CHARGE = Charge()

@@ -14,7 +14,7 @@ from moot.domain.errors import ModelError
 from moot.domain.ports.model import Model
 from moot.domain.ports.store import Store
 from moot.domain.run import Limits, RunRequest
-from moot.domain.usage import RunUsage, Usage
+from moot.domain.usage import Charge, RunUsage, Usage
 
 # A shorter reply is not worth its prompt. While other calls hold reservations, it is better to wait for what they
 # release.
@@ -140,6 +140,16 @@ class Budget:
             cost=self.spent.cost + cost,
             seconds=self.spent.seconds,
         )
+
+    def make_charge(self, root_id: str) -> Charge:
+        """Return what model calls outside steps count against. `root_id` is the root run of the tree."""
+        return Charge(root_id=root_id, count=self.count, has_room=self.has_room)
+
+    def has_room(self) -> bool:
+        """Whether tokens and money are left, apart from what is reserved."""
+        limits, spent = self.limits, self.spent
+        tokens, cost = spent.usage.total + self._held_tokens, spent.cost + self._held_cost
+        return (limits.tokens is None or tokens < limits.tokens) and (limits.spend is None or cost < limits.spend)
 
     def seconds_left(self) -> float | None:
         return None if self.limits.seconds is None else max(0.0, self.limits.seconds - self.spent.seconds)

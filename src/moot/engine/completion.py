@@ -1,6 +1,5 @@
 """Completes one prompt outside a turn: for summaries, notes, analyses, and answers from documents."""
 
-from collections.abc import Callable
 from contextlib import aclosing
 
 from moot.domain.conversation import ConversationKey
@@ -8,10 +7,7 @@ from moot.domain.ports.model import Finished, Model, TextDelta
 from moot.domain.ports.store import Store
 from moot.domain.prompt import Prompt
 from moot.domain.text import TagStripper, clean
-from moot.domain.usage import Usage
-
-# Told the tokens and the cost in US dollars of a call.
-CountSpend = Callable[[Usage, float], object]
+from moot.domain.usage import NO_CHARGE, Charge, Usage
 
 
 async def complete(model: Model, prompt: Prompt) -> tuple[str, Usage]:
@@ -34,14 +30,12 @@ class CountedCompletion:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def __call__(
-        self, key: ConversationKey, model: Model, prompt: Prompt, *, count: CountSpend | None = None
-    ) -> str:
-        """Return the text. `count` is told the usage and the cost too."""
+    async def __call__(self, key: ConversationKey, model: Model, prompt: Prompt, *, charge: Charge = NO_CHARGE) -> str:
+        """Return the text. Raises ModelError if the budget that it counts against leaves no room."""
+        charge.require_room()
         text, usage = await complete(model, prompt)
         cost = model.cost(usage)
-        if count is not None:
-            count(usage, cost)
+        charge.count(usage, cost)
         if usage.total:
-            await self._store.add_spend(key, model.model, usage, cost)
+            await self._store.add_spend(key, model.model, usage, cost, root_id=charge.root_id)
         return text

@@ -383,7 +383,7 @@ class Loop:
             waiting=lambda: waited.during(deadline.pause()),
             attending=own_deadline.pause,
             begin=lambda: progress.begun.add(call.id),
-            count_spend=turn.budget.count,
+            charge=turn.budget.make_charge(turn.request.root_id or turn.request.id),
         )
         with deadline.tool():
             unknown = toolbox.reject_unknown(call, state.specs, context) or state.reject_unloaded(call.name)

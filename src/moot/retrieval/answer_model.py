@@ -6,7 +6,8 @@ from moot.domain.agent import Agent
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports.model import Model
 from moot.domain.prompt import Prompt
-from moot.engine.completion import CountedCompletion, CountSpend
+from moot.domain.usage import NO_CHARGE, Charge
+from moot.engine.completion import CountedCompletion
 
 
 class AnswerModel:
@@ -22,7 +23,7 @@ class AnswerModel:
         self._models = models
         self._complete = complete
 
-    async def __call__(self, owner: ConversationKey, prompt: Prompt, count: CountSpend | None = None) -> str:
+    async def __call__(self, owner: ConversationKey, prompt: Prompt, charge: Charge = NO_CHARGE) -> str:
         known = self._agents(owner.agent)
         model = self._models(known.model if known is not None else "")
-        return await self._complete(owner, model, prompt, count=count)
+        return await self._complete(owner, model, prompt, charge=charge)

@@ -10,7 +10,7 @@ from moot.domain.message import Message, assistant, user
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.rag import IndexedPassage
 from moot.domain.text import defuse
-from moot.engine.completion import CountSpend
+from moot.domain.usage import NO_CHARGE, Charge
 from moot.retrieval.documents import Documents
 from moot.retrieval.reading.terms import find_language, group_terms, list_query_terms, list_terms, split_words
 
@@ -41,7 +41,7 @@ _INVENTED = "The model answered something that is not in the passages it cited."
 SHOWN = 6
 
 # Completes a prompt with the model of an owner's agent.
-Complete = Callable[[ConversationKey, Prompt, CountSpend | None], Awaitable[str]]
+Complete = Callable[[ConversationKey, Prompt, Charge], Awaitable[str]]
 
 
 class Citation(Struct, frozen=True, kw_only=True):
@@ -75,15 +75,15 @@ class Answers:
         self._complete = complete
 
     async def answer(
-        self, owner: ConversationKey, question: str, *, source: str = "", count: CountSpend | None = None
+        self, owner: ConversationKey, question: str, *, source: str = "", charge: Charge = NO_CHARGE
     ) -> Answer:
-        """Answer from the best passages. `count` is told what the model used."""
-        found = await self._documents.search(owner, question, limit=SHOWN, source=source)
+        """Answer from the best passages."""
+        found = await self._documents.search(owner, question, limit=SHOWN, source=source, charge=charge)
         shown = [each for each in found.passages if each.is_relevant]
         if not shown:
             return Answer(text="", is_found=False, notes=found.notes)
         passages = [each.passage for each in shown]
-        reply = await self._complete(owner, _build_prompt(question, passages), count)
+        reply = await self._complete(owner, _build_prompt(question, passages), charge)
         taint = frozenset[str]().union(*(passage.taint for passage in passages))
         if _NOT_FOUND.search(reply) or not reply:
             return Answer(text="", is_found=False, notes=found.notes, taint=taint)

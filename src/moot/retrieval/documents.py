@@ -16,6 +16,7 @@ from moot.domain.ports.clock import Clock
 from moot.domain.ports.rag import DocumentIndex
 from moot.domain.rag import MOST_RESULTS, Source, SourceKind, SourceReport, check_query
 from moot.domain.rag_config import RagConfig
+from moot.domain.usage import NO_CHARGE, Charge
 from moot.retrieval.embedders import Embedder
 from moot.retrieval.files import SourceFiles
 from moot.retrieval.indexer import Indexer, IndexReport, Progress
@@ -80,6 +81,7 @@ class Documents:
         cwd: str,
         taint: frozenset[str] = frozenset(),
         progress: Progress = lambda _done, _total: None,
+        charge: Charge = NO_CHARGE,
     ) -> tuple[SourceReport, IndexReport]:
         """Index a file, a folder, a page or the archive; only what has changed if it is indexed already."""
         place = place.strip()
@@ -87,41 +89,39 @@ class Documents:
             raise BadRequest("the source is empty", fix="Name a file, a folder or an address.")
         async with self._turn(owner):
             if is_address(place):
-                source, report = await self._index_page(owner, place, taint)
+                source, report = await self._index_page(owner, place, taint, charge)
             elif place == ARCHIVE:
                 source, report = await self._index_source(
-                    owner, SourceKind.ARCHIVE, ARCHIVE, taint=taint, work=self._sync_with(progress)
+                    owner, SourceKind.ARCHIVE, ARCHIVE, taint=taint, work=self._sync_with(progress, charge)
                 )
             else:
-                source, report = await self._index_files(owner, place, cwd, taint, progress)
+                source, report = await self._index_files(owner, place, cwd, taint, self._sync_with(progress, charge))
         self._checked[source.number] = self._d.clock.monotonic()
         self._paused.pop(source.number, None)
-        stored = await self._find_source(owner, str(source.number))
+        stored = await self._find_source(owner, str(source.label))
         return stored, report
 
     async def _index_page(
-        self, owner: ConversationKey, address: str, taint: frozenset[str]
+        self, owner: ConversationKey, address: str, taint: frozenset[str], charge: Charge
     ) -> tuple[Source, IndexReport]:
         page = await self._d.pages.fetch(address)
 
         async def put(owner: ConversationKey, source: Source) -> IndexReport:
-            return await self._d.indexer.put_page(owner, source, page)
+            return await self._d.indexer.put_page(owner, source, page, charge)
 
         return await self._index_source(owner, SourceKind.PAGE, address, taint=taint | WEB, work=put)
 
     async def _index_files(
-        self, owner: ConversationKey, path: str, cwd: str, taint: frozenset[str], progress: Progress
+        self, owner: ConversationKey, path: str, cwd: str, taint: frozenset[str], work: Work
     ) -> tuple[Source, IndexReport]:
         place = await self._d.files.locate(path, cwd)
         # Too many files are refused before anything is stored.
         await self._d.files.scan_place(place, self._d.config().max_files)
-        return await self._index_source(
-            owner, place.kind, place.path, folder=place.folder, taint=taint, work=self._sync_with(progress)
-        )
+        return await self._index_source(owner, place.kind, place.path, folder=place.folder, taint=taint, work=work)
 
-    def _sync_with(self, progress: Progress) -> Work:
+    def _sync_with(self, progress: Progress, charge: Charge) -> Work:
         async def sync(owner: ConversationKey, source: Source) -> IndexReport:
-            return await self._d.indexer.sync(owner, source, progress)
+            return await self._d.indexer.sync(owner, source, progress, charge)
 
         return sync
 
@@ -152,7 +152,7 @@ class Documents:
         self, owner: ConversationKey, source: Source, error: ModelError, *, is_new: bool
     ) -> ModelError:
         """Return the error for a source whose vectors could not be made. Each document is indexed whole or not."""
-        stored = await self._find_source(owner, str(source.number))
+        stored = await self._find_source(owner, str(source.label))
         if is_new and not stored.documents:
             await self._d.index.forget_source(owner, source.number)
             return ModelError(f"{source.place} was not indexed: {error.message}", fix=error.fix).with_taint(
@@ -194,31 +194,34 @@ class Documents:
 
     # ---- searching ----
 
-    async def search(self, owner: ConversationKey, query: str, *, limit: int, source: str = "") -> Found:
+    async def search(
+        self, owner: ConversationKey, query: str, *, limit: int, source: str = "", charge: Charge = NO_CHARGE
+    ) -> Found:
         """Bring the index in step with the files, then return the best passages."""
         query = check_query(query)
         sources = [(await self._find_source(owner, source)).source.number] if source else []
-        notes = await self._refresh(owner)
-        found = await self._d.search.search(owner, query, limit=max(1, min(limit, MOST_RESULTS)), sources=sources)
+        notes = await self._refresh(owner, charge)
+        most = max(1, min(limit, MOST_RESULTS))
+        found = await self._d.search.search(owner, query, limit=most, sources=sources, charge=charge)
         # A secret may have been stored after the passage was indexed.
         masked = await asyncio.to_thread(lambda: [_mask(each, self._d.redact) for each in found.passages])
         return Found(passages=tuple(masked), notes=(*notes, *found.notes))
 
-    async def _refresh(self, owner: ConversationKey) -> list[str]:
+    async def _refresh(self, owner: ConversationKey, charge: Charge) -> list[str]:
         """Index what has changed; return what could not be brought up to date in time."""
         if self._turn(owner).locked():
             return ["Indexing is under way; not everything is found yet."]
         # It goes on when the time is over: otherwise a file that takes longer would be begun anew by every search.
-        work = self._d.start("bring documents up to date", self._sync_due(owner))
+        work = self._d.start("bring documents up to date", self._sync_due(owner, charge))
         with suppress(TimeoutError):
             async with self._d.clock.timeout(self._d.config().refresh_seconds):
                 await asyncio.wait({work})
         return work.result() if work.done() else ["Many files have changed; not all of them are indexed yet."]
 
-    async def _sync_due(self, owner: ConversationKey) -> list[str]:
+    async def _sync_due(self, owner: ConversationKey, charge: Charge) -> list[str]:
         async with self._turn(owner):
             sources = [each.source for each in await self.list_sources(owner)]
-            notes = [await self._sync(owner, source) for source in sources if self._is_due(source)]
+            notes = [await self._sync(owner, source, charge) for source in sources if self._is_due(source)]
             waiting = [self._paused[source.number][1] for source in sources if self._is_paused(source)]
             # A failure that is told of already is not told of again.
             return list(dict.fromkeys(note for note in (*notes, *waiting) if note))
@@ -239,9 +242,9 @@ class Documents:
         now = self._d.clock.monotonic()
         return not source.is_complete or checked is None or now - checked >= self._d.config().check_seconds
 
-    async def _sync(self, owner: ConversationKey, source: Source) -> str:
+    async def _sync(self, owner: ConversationKey, source: Source, charge: Charge) -> str:
         try:
-            report = await self._d.indexer.sync(owner, source, lambda _done, _total: None)
+            report = await self._d.indexer.sync(owner, source, lambda _done, _total: None, charge)
         except (ModelError, ConfigError) as error:
             return self._pause(source, error)
         except MootError as error:
@@ -267,12 +270,12 @@ class Documents:
         """Return a source by its number, its place, or the end of its path."""
         name = name.strip().rstrip("/")
         sources = await self.list_sources(owner)
-        exact = [each for each in sources if name in (str(each.source.number), each.source.place)]
+        exact = [each for each in sources if name in (str(each.source.label), each.source.place)]
         ending = name.removeprefix("./")
         found = exact or [each for each in sources if ending and each.source.place.endswith(f"/{ending}")]
         if len(found) == 1:
             return found[0]
-        known = "; ".join(f"{each.source.number}: {each.source.place}" for each in sources[:20])
+        known = "; ".join(f"{each.source.label}: {each.source.place}" for each in sources[:20])
         fix = f"Name one of these sources by its number: {known}." if known else "Nothing is indexed yet."
         what = "is not indexed" if not found else "matches several sources"
         error = NotFound(f"{name!r} {what}", fix=fix)

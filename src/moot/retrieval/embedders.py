@@ -5,12 +5,16 @@ from typing import Any, Protocol
 
 from moot.domain.config import Config
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import ConfigError
+from moot.domain.errors import ConfigError, ModelError
 from moot.domain.ports.embedding import EmbeddingModel
 from moot.domain.ports.store import Store
 from moot.domain.rag_config import LOCAL_EMBEDDINGS, RagConfig, split_embeddings
+from moot.domain.usage import Charge, Usage
 from moot.retrieval.reading import word_embedding
 from moot.tools.threads import run_in_thread
+
+# Texts that are sent before what they took is counted, and the budget looked at again.
+_COUNTED_TEXTS = 256
 
 
 class Embedder(Protocol):
@@ -31,7 +35,9 @@ class Embedder(Protocol):
         """Whether vectors with this name are like those that are made now; others are made anew."""
         ...
 
-    async def make_vectors(self, owner: ConversationKey, texts: list[str]) -> list[bytes]: ...
+    async def make_vectors(self, owner: ConversationKey, texts: list[str], charge: Charge) -> list[bytes]:
+        """Return the vectors of texts. Raises ModelError if the provider fails, or the budget leaves no room."""
+        ...
 
 
 class WordEmbedder:
@@ -45,7 +51,7 @@ class WordEmbedder:
     def is_current(self, name: str) -> bool:
         return name == self.name
 
-    async def make_vectors(self, owner: ConversationKey, texts: list[str]) -> list[bytes]:
+    async def make_vectors(self, owner: ConversationKey, texts: list[str], charge: Charge) -> list[bytes]:
         return await run_in_thread(lambda: [word_embedding.make_vector(text) for text in texts])
 
 
@@ -60,7 +66,7 @@ class NoEmbedder:
     def is_current(self, name: str) -> bool:
         return not name
 
-    async def make_vectors(self, owner: ConversationKey, texts: list[str]) -> list[bytes]:
+    async def make_vectors(self, owner: ConversationKey, texts: list[str], charge: Charge) -> list[bytes]:
         return [b"" for _ in texts]
 
 
@@ -92,14 +98,25 @@ class ProviderEmbedder:
             return name in (self._whole, self.name)
         return name == self._whole or name.startswith(f"{self._whole}#")
 
-    async def make_vectors(self, owner: ConversationKey, texts: list[str]) -> list[bytes]:
-        if not texts:
-            return []
-        made = await self._model.embed(texts)
-        if made.usage.total:
-            await self._store.add_spend(owner, self._model.model, made.usage, self._model.cost(made.usage))
-        self._lengths[self._whole] = len(made.vectors[0])
-        return await run_in_thread(_quantize_all, made.vectors)
+    async def make_vectors(self, owner: ConversationKey, texts: list[str], charge: Charge) -> list[bytes]:
+        found: list[bytes] = []
+        for start in range(0, len(texts), _COUNTED_TEXTS):
+            charge.require_room()
+            made = await self._model.embed(texts[start : start + _COUNTED_TEXTS])
+            await self._count(owner, made.usage, charge)
+            self._lengths[self._whole] = len(made.vectors[0])
+            found += await run_in_thread(_quantize_all, made.vectors)
+        if len({len(vector) for vector in found if vector}) > 1:
+            raise ModelError(
+                f"{self._model.model} made vectors of different lengths", fix="Check `embeddings` in [rag]."
+            )
+        return found
+
+    async def _count(self, owner: ConversationKey, usage: Usage, charge: Charge) -> None:
+        cost = self._model.cost(usage)
+        charge.count(usage, cost)
+        if usage.total:
+            await self._store.add_spend(owner, self._model.model, usage, cost, root_id=charge.root_id)
 
 
 def _quantize_all(vectors: list[list[float]]) -> list[bytes]:

@@ -27,6 +27,7 @@ from moot.domain.rag import (
     join_text,
 )
 from moot.domain.rag_config import RagConfig
+from moot.domain.usage import NO_CHARGE, Charge
 from moot.failpoint import reach
 from moot.retrieval.archives import ArchiveReader
 from moot.retrieval.embedders import Embedder
@@ -76,10 +77,12 @@ class Indexer:
         self._d = dependencies
         self._places = ReaderPlaces(_MOST_READERS)
 
-    async def sync(self, owner: ConversationKey, source: Source, progress: Progress) -> IndexReport:
+    async def sync(
+        self, owner: ConversationKey, source: Source, progress: Progress, charge: Charge = NO_CHARGE
+    ) -> IndexReport:
         """Index what is new or has changed, and remove what is gone. Pages are fetched only when asked for."""
         async with self._open_reader() as reader:
-            work = _Sync(self._d, reader, owner, source, progress)
+            work = _Sync(self._d, reader, owner, source, progress, charge)
             await work.prepare()
             if source.kind is SourceKind.ARCHIVE:
                 await work.sync_archives()
@@ -94,10 +97,12 @@ class Indexer:
     def _open_reader(self) -> DocumentReader:
         return DocumentReader(seconds=self._d.config().read_seconds, clock=self._d.clock, places=self._places)
 
-    async def put_page(self, owner: ConversationKey, source: Source, page: Page) -> IndexReport:
+    async def put_page(
+        self, owner: ConversationKey, source: Source, page: Page, charge: Charge = NO_CHARGE
+    ) -> IndexReport:
         """Index a page that was fetched; raises if it is refused."""
         async with self._open_reader() as reader:
-            work = _Sync(self._d, reader, owner, source, lambda _done, _total: None)
+            work = _Sync(self._d, reader, owner, source, lambda _done, _total: None, charge)
             await work.prepare()
             await work.put_page(page)
             await work.flush()
@@ -115,11 +120,13 @@ class _Sync:
         owner: ConversationKey,
         source: Source,
         progress: Progress,
+        charge: Charge,
     ) -> None:
         self._d = dependencies
         self._owner = owner
         self._source = source
         self._progress = progress
+        self._charge = charge
         self._config = dependencies.config()
         self._embedder = dependencies.choose_embedder()
         self._parser = Parser(reader, self._config, self._embedder, dependencies.redact)
@@ -345,7 +352,9 @@ class _Sync:
         """Return the documents with vectors of all passages that have none yet. A failure leaves the index as it is."""
         made = [(change.document.title, each) for change in batch for each in change.passages]
         lacking = [join_text(title, each.heading, each.content) for title, each in made if not each.vector]
-        vectors = iter(await self._embedder.make_vectors(self._owner, lacking) if self._embedder.name else ())
+        vectors = iter(
+            await self._embedder.make_vectors(self._owner, lacking, self._charge) if self._embedder.name else ()
+        )
         return [
             replace(
                 change,

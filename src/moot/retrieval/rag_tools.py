@@ -61,7 +61,7 @@ class RagIndex:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         stored, report = await self._documents.index(
-            find_owner(context), str(arguments["source"]), cwd=context.cwd, taint=context.taint
+            find_owner(context), str(arguments["source"]), cwd=context.cwd, taint=context.taint, charge=context.charge
         )
         data = {"status": "indexed", **report_data(stored, report, context.cwd)}
         if not self._documents.has_vectors:
@@ -101,7 +101,11 @@ class RagSearch:
         owner = find_owner(context)
         limit = max(1, min(MOST_RESULTS, int(arguments.get("limit") or _FOUND)))
         found = await self._documents.search(
-            owner, str(arguments["query"]), limit=limit, source=str(arguments.get("source") or "")
+            owner,
+            str(arguments["query"]),
+            limit=limit,
+            source=str(arguments.get("source") or ""),
+            charge=context.charge,
         )
         data = dump_passages(found, context.cwd)
         if not found.passages:
@@ -143,7 +147,7 @@ class RagAnswer:
             find_owner(context),
             str(arguments["question"]),
             source=str(arguments.get("source") or ""),
-            count=context.count_spend,
+            charge=context.charge,
         )
         return ToolResult(content=_to_json(answer_data(answer, context.cwd)), taint=answer.taint)
 

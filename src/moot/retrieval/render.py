@@ -21,7 +21,7 @@ def shorten_place(place: str, cwd: str) -> str:
 
 def report_data(stored: SourceReport, report: IndexReport, cwd: str) -> dict[str, Any]:
     return {
-        "source": stored.source.number,
+        "source": stored.source.label,
         "place": shorten_place(stored.source.place, cwd),
         "documents": stored.documents,
         "passages": stored.passages,
@@ -49,7 +49,7 @@ def dump_passages(found: Found, cwd: str) -> dict[str, Any]:
             "heading": each.passage.heading,
             "text": each.passage.content,
             "score": round(each.score, 5),
-            "source": each.passage.source,
+            "source": each.passage.source_label,
         }
         for each in found.passages
     ]

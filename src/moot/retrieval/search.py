@@ -8,6 +8,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import ConfigError, ModelError
 from moot.domain.ports.rag import DocumentIndex
 from moot.domain.rag import IndexedPassage, fuse_ranks
+from moot.domain.usage import NO_CHARGE, Charge
 from moot.retrieval.embedders import Embedder
 from moot.retrieval.reading.terms import list_query_terms
 from moot.retrieval.vector_search import VectorSearch
@@ -40,7 +41,9 @@ class PassageSearch:
         self._vectors = VectorSearch(index)
         self._choose_embedder = choose_embedder
 
-    async def search(self, owner: ConversationKey, query: str, *, limit: int, sources: Sequence[int] = ()) -> Found:
+    async def search(
+        self, owner: ConversationKey, query: str, *, limit: int, sources: Sequence[int] = (), charge: Charge = NO_CHARGE
+    ) -> Found:
         """Return the best passages, of the given sources if there are any."""
         by_words = await self._index.find_words(owner, list_query_terms(query), limit=_CANDIDATES)
         notes: list[str] = []
@@ -48,7 +51,7 @@ class PassageSearch:
         near = 1.0
         try:
             embedder = self._choose_embedder()
-            cosines, near = await self._find_near(owner, query, embedder), embedder.near
+            cosines, near = await self._find_near(owner, query, embedder, charge), embedder.near
         except (ModelError, ConfigError) as error:
             notes.append(f"Found by words only, because the query has no vector: {error.message}")
         fused = fuse_ranks(by_words, list(cosines), weights=_WEIGHTS)
@@ -67,11 +70,13 @@ class PassageSearch:
         ]
         return Found(passages=tuple(found[:limit]), notes=tuple(notes))
 
-    async def _find_near(self, owner: ConversationKey, query: str, embedder: Embedder) -> dict[int, float]:
+    async def _find_near(
+        self, owner: ConversationKey, query: str, embedder: Embedder, charge: Charge
+    ) -> dict[int, float]:
         """Return the passages with the nearest vectors and their cosines."""
         if not embedder.name:
             return {}
-        (vector,) = await embedder.make_vectors(owner, [query])
+        (vector,) = await embedder.make_vectors(owner, [query], charge)
         # The name may have changed with this vector, and with it which others are like it.
         found = await self._vectors.find(owner, vector, embedder=embedder.name, limit=_CANDIDATES, least=embedder.least)
         return dict(found)

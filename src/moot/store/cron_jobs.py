@@ -13,6 +13,7 @@ from moot.domain.cron_job import (
     CronJob,
     Firing,
     FiringRecord,
+    JobDelivery,
     JobIsolation,
     MissedRule,
     SkipReason,
@@ -32,6 +33,8 @@ _COLUMNS = (
 _CHANGED = ", ".join(
     f"{name} = excluded.{name}" for name in _COLUMNS.split(", ") if name not in {"id", "agent", "sender", "created_at"}
 )
+# By the number that is stored.
+_DELIVERIES = (JobDelivery.NOWHERE, JobDelivery.CONVERSATION, JobDelivery.OWNER)
 _SELECT = f"SELECT {_COLUMNS} FROM cron_jobs"
 _SELECT_LISTED = _SELECT.replace(" workflow,", f" substr(workflow, 1, {LISTED_SOURCE}),")
 _SELECT_FIRINGS = (
@@ -118,7 +121,7 @@ def _save(db: apsw.Connection, job: CronJob, node: int) -> tuple[CronJob, bool]:
             job.schedule.zone,
             job.conversation_mode,
             job.missed,
-            int(job.delivers),
+            _DELIVERIES.index(job.delivery),
             job.timeout,
             job.cwd,
             job.search_path,
@@ -263,7 +266,7 @@ def _job(row: rows.Row) -> CronJob:
         schedule=Schedule(kind=ScheduleKind(row[7]), text=row[8], zone=row[9]),
         conversation_mode=JobIsolation(row[10]),
         missed=MissedRule(row[11]),
-        delivers=bool(row[12]),
+        delivery=_DELIVERIES[row[12]],
         timeout=row[13],
         cwd=row[14],
         search_path=row[15],

@@ -25,11 +25,11 @@ from moot.store import dialect, rows
 
 # Passages that are ranked in one search: those with the rarest terms.
 _MOST_RANKED = 3_000
-_SOURCE = "number, kind, place, folder, taint, added_at, completed_at"
+_SOURCE = "number, kind, place, folder, taint, added_at, completed_at, label"
 _DOCUMENT = "name, title, format, size, modified, digest, embedder, problem, note, taint, indexed_at"
 _PASSAGE = (
     "SELECT p.number, d.source, d.name, d.title, p.content, p.heading, p.first_line, p.last_line, p.page,"
-    " d.taint || ',' || s.taint FROM document_passages AS p JOIN documents AS d ON d.number = p.document"
+    " d.taint || ',' || s.taint, s.label FROM document_passages AS p JOIN documents AS d ON d.number = p.document"
     " JOIN document_sources AS s ON s.number = d.source"
 )
 # An archive is not counted beside its members.
@@ -57,9 +57,11 @@ def add_source(db: apsw.Connection, owner: ConversationKey, new: Source) -> Sour
             (new.kind.value, new.folder, rows.encode_taint(taint), known[0]),
         )
     else:
+        db.execute("UPDATE document_owners SET last_source = last_source + 1 WHERE id = ?", (number,))
         db.execute(
-            "INSERT INTO document_sources (owner, kind, place, folder, taint, added_at) VALUES (?, ?, ?, ?, ?, ?)",
-            (number, new.kind.value, new.place, new.folder, rows.encode_taint(new.taint), new.added_at),
+            "INSERT INTO document_sources (owner, kind, place, folder, taint, added_at, label)"
+            " SELECT id, ?, ?, ?, ?, ?, last_source FROM document_owners WHERE id = ?",
+            (new.kind.value, new.place, new.folder, rows.encode_taint(new.taint), new.added_at, number),
         )
     return _read_source(rows.one(db.execute(named, (number, new.place))))
 
@@ -91,7 +93,7 @@ def list_sources(db: apsw.Connection, owner: ConversationKey) -> list[SourceRepo
         (_find_owner(db, owner),),
     )
     return [
-        SourceReport(source=_read_source(row[:7]), documents=row[7], passages=row[8], refused=row[9]) for row in found
+        SourceReport(source=_read_source(row[:8]), documents=row[8], passages=row[9], refused=row[10]) for row in found
     ]
 
 
@@ -114,7 +116,7 @@ def forget_source(db: apsw.Connection, owner: ConversationKey, source: int) -> i
 
 
 def _read_source(row: Sequence[Any]) -> Source:
-    number, kind, place, folder, taint, added_at, completed_at = row
+    number, kind, place, folder, taint, added_at, completed_at, label = row
     return Source(
         number=number,
         kind=SourceKind(kind),
@@ -123,6 +125,7 @@ def _read_source(row: Sequence[Any]) -> Source:
         taint=rows.decode_taint(taint),
         added_at=added_at,
         completed_at=completed_at,
+        label=label,
     )
 
 
@@ -312,7 +315,7 @@ def get_passages(db: apsw.Connection, owner: ConversationKey, numbers: Sequence[
 
 
 def _read_passage(row: rows.Row) -> IndexedPassage:
-    number, source, name, title, content, heading, first_line, last_line, page, taint = row
+    number, source, name, title, content, heading, first_line, last_line, page, taint, label = row
     return IndexedPassage(
         number=number,
         source=source,
@@ -324,4 +327,5 @@ def _read_passage(row: rows.Row) -> IndexedPassage:
         last_line=last_line,
         page=page,
         taint=rows.decode_taint(taint),
+        source_label=label,
     )

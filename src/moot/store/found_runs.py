@@ -50,7 +50,7 @@ _COLUMNS = (
     " reasoning, cost, steps, seconds, author, runs.taint, runs.root_id, kind, root_agent, root_sender,"
     f" parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason, allowed_tools, outlives, client_key,"
     f" {_DELIVERY}, coalesce(deliveries.run_id, ''), coalesce(deliveries.seq, 0), {_GRANTED}, {_DELIVERS}, rerun_of,"
-    " runs.search_path, steers, runs.tool_uses"
+    " runs.search_path, steers, runs.tool_uses, report_to"
 )
 _SELECT = (
     f"SELECT {_COLUMNS} FROM runs JOIN conversations ON conversations.id = runs.conversation"
@@ -130,6 +130,7 @@ def _spawn(row: rows.Row) -> Spawn:
         allowed_tools=None if allowed_tools is None else tuple(json.loads(allowed_tools)),
         outlives=bool(row[43]),
         client_key=row[44],
+        report_to=row[54],
     )
 
 

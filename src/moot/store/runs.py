@@ -240,7 +240,7 @@ _COLUMNS = (
 _INSERT_TURN = f"INSERT INTO runs ({_COLUMNS}) VALUES ({', '.join('?' * 21)})"
 _INSERT_SPAWNED = (
     f"INSERT INTO runs ({_COLUMNS}, kind, parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason,"
-    f" allowed_tools, outlives, client_key) VALUES ({', '.join('?' * 31)})"
+    f" allowed_tools, outlives, client_key, report_to) VALUES ({', '.join('?' * 32)})"
 )
 
 
@@ -256,6 +256,7 @@ def _spawn_values(request: RunRequest, spawn: Spawn) -> rows.Row:
         None if spawn.allowed_tools is None else json.dumps(spawn.allowed_tools),
         int(spawn.outlives),
         spawn.client_key,
+        spawn.report_to,
     )
 
 

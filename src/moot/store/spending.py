@@ -34,7 +34,7 @@ def record(db: apsw.Connection, run_id: str, spent: RunUsage) -> None:
 
 
 def budget(db: apsw.Connection, root_id: str) -> tuple[Limits, RunUsage]:
-    """Return the limits of the root run and the usage of all runs of its tree.
+    """Return the limits of the root run, and the usage of all runs of its tree and of their calls outside steps.
 
     Runs of a tree run concurrently, so the time of the tree is that of the longest run.
     """
@@ -45,8 +45,11 @@ def budget(db: apsw.Connection, root_id: str) -> tuple[Limits, RunUsage]:
         db.execute(
             "SELECT coalesce(sum(prompt), 0), coalesce(sum(completion), 0), coalesce(sum(cache_hit), 0),"
             " coalesce(sum(cache_miss), 0), coalesce(sum(reasoning), 0), coalesce(sum(cost), 0.0),"
-            " coalesce(sum(steps), 0), coalesce(max(seconds), 0.0) FROM runs"
-            " WHERE id = ?1 OR (root_id = ?1 AND root_id <> id)",
+            " coalesce(sum(steps), 0), coalesce(max(seconds), 0.0) FROM ("
+            f"SELECT {rows.USAGE_COLUMNS}, cost, steps, seconds FROM runs"
+            " WHERE id = ?1 OR (root_id = ?1 AND root_id <> id)"
+            f" UNION ALL SELECT {rows.USAGE_COLUMNS}, cost, 0, 0.0 FROM other_spend"
+            " WHERE root_id = ?1 AND root_id <> '') AS spent",
             (root_id,),
         )
     )
@@ -62,14 +65,14 @@ _ADD_UP = (
 )
 
 
-def add(db: apsw.Connection, key: ConversationKey, model: str, usage: Usage, cost: float) -> None:
+def add(db: apsw.Connection, key: ConversationKey, model: str, usage: Usage, cost: float, root_id: str) -> None:
     """Count a model call outside runs; one in the conversation of a teammate counts for its root conversation."""
     used = (usage.prompt, usage.completion, usage.cache_hit, usage.cache_miss, usage.reasoning, cost)
     if not key.sender.startswith(CHILD_SENDER):
         db.execute(
-            f"INSERT INTO other_spend (agent, sender, model, {rows.USAGE_COLUMNS}, cost)"
-            f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?){_ADD_UP}",
-            (*key, model, *used),
+            f"INSERT INTO other_spend (agent, sender, model, root_id, {rows.USAGE_COLUMNS}, cost)"
+            f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?){_ADD_UP}",
+            (*key, model, root_id, *used),
         )
         return
     root = db.execute(

@@ -295,8 +295,10 @@ class SqliteStore:
         taken = set(await self._write(lambda db: nodes.take_over(db, self.node), "take over"))
         return await self._read(lambda db: found_runs.list_left(db, taken)) if taken else []
 
-    async def add_spend(self, key: ConversationKey, model: str, usage: Usage, cost: float) -> None:
-        await self._write(lambda db: spending.add(db, key, model, usage, cost))
+    async def add_spend(
+        self, key: ConversationKey, model: str, usage: Usage, cost: float, *, root_id: str = ""
+    ) -> None:
+        await self._write(lambda db: spending.add(db, key, model, usage, cost, root_id))
 
     async def list_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         return await self._read(lambda db: spending.spend(db, agent, sender))

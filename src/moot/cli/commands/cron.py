@@ -79,9 +79,10 @@ def _list_jobs(agent: str, sender: str) -> None:
 )
 @click.option(
     "--deliver",
-    type=click.Choice(["conversation", "none"]),
+    type=click.Choice(["conversation", "owner", "none"]),
     default="conversation",
-    help="Report results in the conversation, or only keep them in the history of the job.",
+    help="Report results in the conversation, in your conversation with moot (owner), or only keep them in the "
+    "history of the job.",
 )
 @click.option("--timeout", default="", metavar="DURATION", help="How long a run may work, such as 10m.")
 @cwd_option("Working directory of the runs. Default: the current one.")

@@ -186,7 +186,10 @@ def save(file: str, name: str, agent: str, cwd: str, sender: str) -> None:
     "--missed", type=click.Choice(["once", "skip"]), default="once", help="Make up for missed runs once, or skip them."
 )
 @click.option(
-    "--deliver", type=click.Choice(["conversation", "none"]), default="conversation", help="Where results are reported."
+    "--deliver",
+    type=click.Choice(["conversation", "owner", "none"]),
+    default="conversation",
+    help="Where results are reported: the conversation, your conversation with moot (owner), or nowhere.",
 )
 @cwd_option("Working directory of the steps. Default: the current one.")
 @sender_option

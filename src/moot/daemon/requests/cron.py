@@ -5,7 +5,7 @@ A principal sees and changes the jobs of its own senders only.
 
 import asyncio
 
-from moot.automation.cron_jobs import CONVERSATION, NOWHERE, CronJobs, JobDraft
+from moot.automation.cron_jobs import CronJobs, JobDraft
 from moot.automation.firing_status import describe_firing
 from moot.daemon.principal import Principal
 from moot.daemon.requests.pages import PAGE_BYTES
@@ -177,7 +177,7 @@ def job_info(job: CronJob, *, shown: int = 0) -> pb.CronJobInfo:
         timezone=job.schedule.zone,
         session_mode=job.conversation_mode,
         missed=job.missed,
-        deliver_to=CONVERSATION if job.delivers else NOWHERE,
+        deliver_to=job.delivery,
         timeout_seconds=job.timeout or 0.0,
         cwd=job.cwd,
         taint=",".join(sorted(job.taint)),

@@ -97,7 +97,7 @@ class DocumentRequests:
     def _build_source_info(self, report: SourceReport) -> pb.SourceInfo:
         source = report.source
         return pb.SourceInfo(
-            number=source.number,
+            number=source.label,
             kind=source.kind.value,
             place=source.place,
             documents=report.documents,
@@ -126,7 +126,7 @@ def _passage_info(
         heading=passage.heading,
         text=passage.content,
         score=score,
-        source=passage.source,
+        source=passage.source_label,
         number=number,
         supported=supported,
     )

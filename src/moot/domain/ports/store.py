@@ -331,8 +331,13 @@ class Store(Protocol):
         """
         ...
 
-    async def add_spend(self, key: ConversationKey, model: str, usage: Usage, cost: float) -> None:
-        """Count a model call outside runs for an agent and a sender; that of a teammate for whom it worked for."""
+    async def add_spend(
+        self, key: ConversationKey, model: str, usage: Usage, cost: float, *, root_id: str = ""
+    ) -> None:
+        """Count a model call outside steps for an agent and a sender; that of a teammate for whom it worked for.
+
+        It is part of the budget of the root run, if one is named.
+        """
         ...
 
     async def list_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:

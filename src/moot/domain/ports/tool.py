@@ -12,7 +12,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.events import EventBody
 from moot.domain.prompt import Sink, ToolSpec
 from moot.domain.safety import Reach
-from moot.domain.usage import Usage
+from moot.domain.usage import NO_CHARGE, Charge
 
 
 class RunContext(Struct, frozen=True, kw_only=True):
@@ -51,8 +51,8 @@ class RunContext(Struct, frozen=True, kw_only=True):
     loadable: tuple[ToolSpec, ...] = ()
     # What the call was approved to act on; the tool refuses anything else. None if nothing was reviewed.
     agreed: Binding | None = None
-    # Counts what a tool had a model do against the limits of the run: tokens, and the cost in US dollars.
-    count_spend: Callable[[Usage, float], object] = lambda _usage, _cost: None
+    # What the calls of models that the tool makes count against.
+    charge: Charge = NO_CHARGE
     # Whether the owner has seen and approved exactly this call.
     granted: bool = False
 

@@ -67,8 +67,8 @@ class Deliveries:
 
     def _enqueue_reports(self, runs: Sequence[Run]) -> None:
         for run in runs:
-            # The parent has ended and cannot receive a report, so the root conversation gets it.
-            key = run.root
+            # The parent has ended and cannot receive a report, so its root conversation does, or the one it names.
+            key = run.report_key
             if key not in self._ready:
                 self._ready[key] = []
                 self._supervisor.start(f"report to {key}", self._report(key))

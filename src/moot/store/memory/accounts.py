@@ -20,27 +20,28 @@ _TOUCH_SECONDS = 60.0
 
 
 def budget(db: Database, root_id: str) -> tuple[Limits, RunUsage]:
-    """Return the limits of the root run and the usage of all runs of its tree.
+    """Return the limits of the root run, and the usage of all runs of its tree and of their calls outside steps.
 
     Runs of a tree run concurrently, so the time of the tree is that of the longest run.
     """
     root = db.runs.get(root_id)
     rows = [*([root] if root else ()), *db.runs.find("root", root_id)]
+    others = [row for (_, _, root), row in db.other_spend.pairs() if root_id and root == root_id]
     total = RunUsage(
-        usage=sum((row.spent.usage for row in rows), Usage()),
-        cost=sum(row.spent.cost for row in rows),
+        usage=sum((row.spent.usage for row in rows), sum((row.usage for row in others), Usage())),
+        cost=sum(row.spent.cost for row in rows) + sum(row.cost for row in others),
         steps=sum(row.spent.steps for row in rows),
         seconds=max((row.spent.seconds for row in rows), default=0.0),
     )
     return root.request.limits if root else Limits(), total
 
 
-def add_spend(db: Database, key: ConversationKey, model: str, usage: Usage, cost: float) -> None:
+def add_spend(db: Database, key: ConversationKey, model: str, usage: Usage, cost: float, root_id: str) -> None:
     """Count a model call outside runs; one in the conversation of a teammate counts for its root conversation."""
     new = UsageRow(agent=key.agent, sender=key.sender, model=model, runs=0, usage=Usage(), cost=0.0)
     if not key.sender.startswith(CHILD_SENDER):
-        known = db.other_spend.get((key, model)) or new
-        db.other_spend.put((key, model), replace(known, usage=known.usage + usage, cost=known.cost + cost))
+        known = db.other_spend.get((key, model, root_id)) or new
+        db.other_spend.put((key, model, root_id), replace(known, usage=known.usage + usage, cost=known.cost + cost))
         return
     runs = [row for row in db.runs if db.conversations[row.conversation].key == key and row.request.root]
     for row in runs[:1]:

@@ -225,7 +225,7 @@ class Database:
         self.muted_agents: Table[str, float] = Table(journal)
         self.past_runs: Table[str, PastRunRow] = Table(journal, parent=lambda row: row.run.parent_id)
         self.past_spend: Table[tuple[str, str, str, str], UsageRow] = Table(journal)
-        self.other_spend: Table[tuple[ConversationKey, str], UsageRow] = Table(journal)
+        self.other_spend: Table[tuple[ConversationKey, str, str], UsageRow] = Table(journal)
         self.asks: Table[str, AskRow] = Table(
             journal, run=lambda row: row.ask.run_id, conversation=lambda row: row.conversation
         )
@@ -289,6 +289,8 @@ class Database:
         )
         # How often the index of an owner has changed.
         self.document_versions: Table[ConversationKey, int] = Table(journal)
+        # The newest number of a source that each owner has seen.
+        self.document_labels: Table[ConversationKey, int] = Table(journal)
         self.mcp_decisions: Table[tuple[str, str, str], TextDecision] = Table(journal)
         self.tokens: Table[str, TokenRow] = Table(journal, name=lambda row: row.token.name)
         # By name and owner.

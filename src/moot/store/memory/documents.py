@@ -89,7 +89,8 @@ def _add_source(db: Database, owner: ConversationKey, new: Source) -> Source:
         taint = before.taint | new.taint
         source = replace(before, kind=new.kind, folder=new.folder, taint=taint, completed_at=0.0)
     else:
-        source = replace(new, number=db.count_up("document_sources"))
+        label = db.document_labels.put(owner, (db.document_labels.get(owner) or 0) + 1)
+        source = replace(new, number=db.count_up("document_sources"), label=label)
     db.document_sources.put(source.number, SourceRow(owner=owner, source=source))
     return source
 
@@ -173,6 +174,8 @@ def remove_of_pair(db: Database, owner: ConversationKey) -> None:
     """Delete everything that was indexed for an owner."""
     for row in _sources(db, owner):
         _forget_source(db, owner, row.source.number)
+    if db.document_labels.get(owner) is not None:
+        db.document_labels.remove(owner)
 
 
 def count_of_pair(db: Database, owner: ConversationKey) -> int:
@@ -237,4 +240,5 @@ def _read_passage(db: Database, row: PassageRow) -> IndexedPassage:
         last_line=passage.last_line,
         page=passage.page,
         taint=document.taint | source.taint,
+        source_label=source.label,
     )

@@ -221,8 +221,10 @@ class MemoryStore:
         taken = set(await self._write(nodes.take_over))
         return await self._read(lambda db: runs.list_left(db, taken)) if taken else []
 
-    async def add_spend(self, key: ConversationKey, model: str, usage: Usage, cost: float) -> None:
-        await self._write(lambda db: accounts.add_spend(db, key, model, usage, cost))
+    async def add_spend(
+        self, key: ConversationKey, model: str, usage: Usage, cost: float, *, root_id: str = ""
+    ) -> None:
+        await self._write(lambda db: accounts.add_spend(db, key, model, usage, cost, root_id))
 
     async def list_spend(self, *, agent: str = "", sender: str = "") -> list[UsageRow]:
         return await self._read(lambda db: accounts.list_spend(db, agent, sender))

@@ -72,7 +72,7 @@ async def test_a_line_typed_before_an_approval_appears_is_no_answer_to_it(home: 
             # Half a line, not entered yet.
             person.type("o")
             await asyncio.to_thread(provider.release)
-            person.wait_for("o/r/a")
+            person.wait_for("o/r/c/a")
             person.enter("")
             person.wait_for("›")
             person.enter("d")

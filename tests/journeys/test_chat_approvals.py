@@ -25,7 +25,7 @@ reply = "Heard: {user}"
 """
 
 CONTROL_D = "\x04"
-KEYS = "o once · r this again in this run · a always · d deny, then Enter"
+KEYS = "o once · r run · c conversation · a always · d deny, then Enter"
 
 
 def waiting(daemon: LiveDaemon, sender: str) -> list[str]:

@@ -20,7 +20,7 @@ after_tool = "Came of it: {result}"
 [[rule]]
 reply = "Heard: {user}"
 """
-KEYS = "o once · r this again in this run · a always · d deny, then Enter"
+KEYS = "o once · r run · c conversation · a always · d deny, then Enter"
 
 
 def kill_9(home: Home) -> None:

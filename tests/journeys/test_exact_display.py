@@ -101,7 +101,7 @@ async def test_a_live_chat_a_run_and_a_python_program_are_shown_a_call_exactly(
                     await asyncio.to_thread(person.wait_for, "mode ask")
                     person.enter("go")
                 await asyncio.to_thread(person.wait_for, "touch x␣")
-                await asyncio.to_thread(person.wait_for_any, "deny", "o/r/a")
+                await asyncio.to_thread(person.wait_for_any, "deny", "o/r/c/a")
                 # The tool line and the approval.
                 assert wanted in _without_layout(person.seen), person.seen
                 assert not HIDDEN.search(person.seen)

@@ -59,7 +59,7 @@ def outcome(daemon: LiveDaemon, sender: str) -> str:
 def decide_in_ask(person: Terminal, typed: str) -> None:
     person.wait_for("set_title waits for your approval")
     person.wait_for("always writes the rule: allow set_title: exactly these arguments")
-    person.wait_for("o/r/a/d ›")
+    person.wait_for("o/r/c/a/d ›")
     person.type(typed)
 
 
@@ -79,7 +79,7 @@ def test_ask_at_a_terminal_puts_the_approval_in_place(
 def test_what_is_no_decision_decides_nothing_and_leaving_keeps_the_run_waiting(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "ask", "ada", "name it now", "--as", sender) as person:
         decide_in_ask(person, "yes please\n")
-        person.wait_for("o, r, a or d ›")
+        person.wait_for("o, r, c, a or d ›")
         person.type(CONTROL_D)
         person.wait_for("moot inbox approve ask-")
         assert person.wait_for_exit() == 3

@@ -115,6 +115,9 @@ def test_the_pages_of_the_documentation_are_shown(home: Home) -> None:
     assert run_cli(home, "help", "approvals").stdout.startswith("# Approvals")
     missed = json.loads(run_cli(home, "help", "aprovals", "--json").stdout)["error"]
     assert missed["fix"] == "Did you mean 'approvals'? `moot help` lists the topics."
+    command = json.loads(run_cli(home, "help", "backup", "--json").stdout)["error"]
+    assert command["fix"].startswith("It is a command: `")
+    assert "moot backup --help` describes it" in command["fix"]
 
 
 def test_a_taken_default_port_is_reported_and_not_replaced_by_another(
@@ -162,7 +165,12 @@ def test_a_purge_leaves_no_empty_folder_of_moot(home: Home, tmp_path: Path) -> N
     outside = {"MOOT_HOME": "", "HOME": str(user), "XDG_RUNTIME_DIR": "", "XDG_CONFIG_HOME": "", "XDG_DATA_HOME": ""}
     outside["XDG_STATE_HOME"] = ""
     assert run_cli(home, "up", **outside).returncode == 0
-    (user / ".config" / "moot" / "script.toml").unlink()
+    script = user / ".config" / "moot" / "script.toml"
+    # What Moot has not made stays, and is named.
+    assert json.loads(run_cli(home, "uninstall", "--purge", "--yes", "--json", **outside).stdout)["data"]["kept"] == [
+        str(script)
+    ]
+    script.unlink()
     purged = run_cli(home, "uninstall", "--purge", "--yes", "--json", **outside)
     assert purged.returncode == 0, purged.stdout + purged.stderr
     assert [path for path in user.rglob("*") if path.name == "moot"] == []

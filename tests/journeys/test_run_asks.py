@@ -156,7 +156,7 @@ async def test_an_idle_chat_asks_what_a_teammate_left_behind_asks(daemon: LiveDa
         person.enter("let go")
         person.wait_for("Gone on.")
         person.wait_on_screen("allow set_title?")
-        person.wait_on_screen("o once · r this again in this run")
+        person.wait_on_screen("o once · r run · c conversation")
         person.enter("o")
         person.wait_for("I heard.")
         person.type("\x04")
@@ -173,7 +173,7 @@ async def test_a_chat_that_is_opened_later_asks_it_too(daemon: LiveDaemon, sende
         await talk.say("moot", "let go", sender)
         await eventually(lambda: _asks_of(talk, sender))
     with terminal(daemon.home, "chat", "moot", "--as", sender) as person:
-        person.wait_on_screen("o once · r this again in this run")
+        person.wait_on_screen("o once · r run · c conversation")
         person.enter("d")
         person.wait_for("I heard.")
 

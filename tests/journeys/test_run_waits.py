@@ -333,11 +333,11 @@ async def test_one_who_joins_hears_of_what_is_asked_now_alone(daemon: LiveDaemon
         document = daemon.cli_json("attach", run_id)
         assert [each["ask_id"] for each in document["data"]["approvals"]] == [second]
         with terminal(daemon.home, "attach", run_id, columns=200) as person:
-            person.wait_for("o/r/a/d ›")
+            person.wait_for("o/r/c/a/d ›")
             person.enter("o")
             person.wait_for("named twice")
             assert person.wait_for_exit() == 0
-        assert person.seen.count("o/r/a/d ›") == 1
+        assert person.seen.count("o/r/c/a/d ›") == 1
         assert "Boats" not in person.seen
 
 

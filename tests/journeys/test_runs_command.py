@@ -279,7 +279,7 @@ def test_an_id_may_be_shortened_and_an_unknown_one_is_not_found(daemon: LiveDaem
 def test_a_run_is_joined_by_its_id_and_what_it_asks_is_answered_there(daemon: LiveDaemon) -> None:
     run_id = start(daemon, "name it", "--agent", "ada")
     with terminal(daemon.home, "attach", run_id) as person:
-        person.wait_for("o/r/a/d ›")
+        person.wait_for("o/r/c/a/d ›")
         person.enter("o")
         person.wait_for("Came of it:")
         assert person.wait_for_exit() == 0

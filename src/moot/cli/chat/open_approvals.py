@@ -160,7 +160,7 @@ class OpenApprovals:
         if not approval.rule:
             why = "".join(f" ({line})" for line in approvals.explain_once_only(approval))
             return f"{once} · d deny, then Enter", [*offered, [("class:dim", f" {why} ({other})")]]
-        keys = f"{once} · r this again in this run · a always · d deny, then Enter"
+        keys = f"{once} · r run · c conversation · a always · d deny, then Enter"
         return keys, [*offered, [("class:dim", f"  (always: {sanitize.exact_line(approval.rule)}) ({other})")]]
 
     def _find_rule_to_confirm(self, approval: pb.ApprovalEvent) -> str | None:

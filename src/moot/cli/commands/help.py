@@ -34,12 +34,19 @@ def help_(topic: str) -> None:
     path = pages.get(topic.lower())
     if path is None:
         fix = f"{suggest_name(topic, pages)}`moot help` lists the topics."
+        if _is_command(topic):
+            fix = f"It is a command: `moot {topic} --help` describes it. `moot help` lists the topics."
         raise NotFound(f"there is no page called {topic!r}", fix=fix)
     text = path.read_text(encoding="utf-8")
     if output.wants_json() or not sys.stdout.isatty():
         output.emit({"topic": path.stem, "text": text}, render=lambda _: text)
     else:
         click.echo_via_pager(text)
+
+
+def _is_command(name: str) -> bool:
+    root = click.get_current_context().find_root()
+    return isinstance(root.command, click.Group) and name in root.command.list_commands(root)
 
 
 def _find_pages() -> dict[str, Path]:

@@ -53,6 +53,7 @@ def uninstall(dry_run: bool, purge: bool, yes: bool) -> None:
             _remove(folder)
         if purge:
             data["deleted"] += _remove_empty_parents(home)
+            data["kept"] = [str(path) for path in _list_other_files(home)]
     output.emit(data, render=_render)
 
 
@@ -81,6 +82,12 @@ def _remove_empty_parents(home: Paths) -> list[str]:
     return removed
 
 
+def _list_other_files(home: Paths) -> list[Path]:
+    """What is still beside the configuration after a purge, because somebody else has put it there."""
+    folder = home.config.parent
+    return sorted(folder.iterdir()) if folder != Path.home() and folder.is_dir() else []
+
+
 def _confirm(folders: list[Path]) -> None:
     if output.wants_json() or not sys.stdin.isatty():
         raise BadRequest("nothing was deleted: there is no terminal to confirm on", fix="Add --yes.")
@@ -106,5 +113,6 @@ def _render(data: dict[str, Any]) -> str:
         lines.append("Would delete:" if data["dry_run"] else "Deleted:")
         lines += [f"  {path}" for path in data["deleted"]]
     if data["kept"]:
-        lines += ["Kept (--purge deletes them):", *(f"  {path}" for path in data["kept"])]
+        head = "Kept, because Moot has not made them:" if data["deleted"] else "Kept (--purge deletes them):"
+        lines += [head, *(f"  {path}" for path in data["kept"])]
     return "\n".join([*lines, f"To remove the program: {data['program']}"])

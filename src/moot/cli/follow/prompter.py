@@ -141,7 +141,7 @@ class Prompter:
 
 
 def _render_keys(asked: pb.ApprovalEvent, separator: str = " or ") -> str:
-    keys = ["o", *(["r", "a"] if asked.rule else []), *(["p"] if asked.patterns else []), "d"]
+    keys = ["o", *(["r", "c", "a"] if asked.rule else []), *(["p"] if asked.patterns else []), "d"]
     if not approvals.is_complete(asked):
         keys = ["d"]
     *first, last = keys

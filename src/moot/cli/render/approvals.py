@@ -122,7 +122,7 @@ def _list_choices(approval: Shown) -> list[str]:
         why = [f"  ({line})" for line in explain_once_only(approval)]
         return [f"  {once} · d deny", *offered, "  (d: REASON gives the agent a reason)", *why]
     return [
-        f"  {once} · r this again in this run · a always · d deny",
+        f"  {once} · r run · c conversation · a always · d deny",
         *(f"  {line}" for line in render_patterns(approval)),
         f"  (always writes the rule: {sanitize.exact_line(approval.rule)})",
         "  (c is always, but in this conversation only; d: REASON gives the agent a reason)",

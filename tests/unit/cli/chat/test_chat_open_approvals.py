@@ -10,7 +10,7 @@ from moot.cli.chat.view import RunView
 from moot.cli.markdown.styles import CODE, HANG
 from moot.wire import moot_pb2 as pb
 
-KEYS = "o once · r this again in this run · a always · d deny, then Enter"
+KEYS = "o once · r run · c conversation · a always · d deny, then Enter"
 
 
 def approval(ask_id: str = "a", attempt: int = 1, *, rule: str = "allow exec: ls", **more: Any) -> pb.ApprovalEvent:

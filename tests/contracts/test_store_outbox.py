@@ -1,12 +1,13 @@
 """Mail between daemons: kept until the other daemon has it, received once, and given back with a reason."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 
 import pytest
 from msgspec.structs import replace
 
 from moot.domain.errors import BadRequest, Busy, Conflict, NotFound
-from moot.domain.goal import Goal, make_goal_id
+from moot.domain.goal import Goal, MailTarget, make_goal_id
 from moot.domain.inbox_message import NoticeState
 from moot.domain.mail import INBOX_CAPACITY, Mail, make_mail_id
 from moot.domain.outbox import KnownDaemon, OutboxItem, Position, Receipt, ReturnedMail, make_notice_id, make_resent_id
@@ -149,6 +150,29 @@ async def test_a_batch_for_one_goal_evicts_the_oldest_whatever_its_size(storage:
     assert result.stored == mails[10:]
     assert result.evicted == mails[: 2 * INBOX_CAPACITY]
     assert await storage.mail.list_unread(KEY) == mails[2 * INBOX_CAPACITY :]
+
+
+@with_storage
+async def test_what_is_received_can_be_decided_by_the_goals_there_are(storage: Storage) -> None:
+    goal = await talk(storage)
+    token = await storage.store.add_token(Token(name="eve", senders=(), created_at=0.0), "digest")
+    mail, unknown = incoming(goal, 1), make_goal_id(await storage.outbox.load_store_number(), 99)
+    asked: list[tuple[list[str], list[Token]]] = []
+
+    def judge(goals: Mapping[str, MailTarget], tokens: Sequence[Token]) -> Receipt:
+        asked.append((list(goals), list(tokens)))
+        return Receipt(position=Position("s1", 1), mails=[mail])
+
+    # Another transaction of the same commit fails, so that this one may be repeated.
+    failing = asyncio.ensure_future(storage.outbox.resend("mail-unknown", now=NOW))
+    result, goals, tokens = await storage.outbox.receive_checked([goal.id, unknown], judge, now=NOW)
+    with pytest.raises(NotFound):
+        await failing
+    assert set(map(repr, asked)) == {repr(([goal.id], [token]))}
+    assert (result.stored, list(tokens)) == ([mail], [token])
+    assert {each: target.key for each, target in goals.items()} == {goal.id: KEY}
+    assert await storage.mail.list_unread(KEY) == [mail]
+    assert await storage.outbox.load_position() == Position("s1", 1)
 
 
 @with_storage

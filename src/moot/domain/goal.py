@@ -58,7 +58,7 @@ class MailTarget(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def has_ended(self) -> bool:
         """Whether nobody will read its mail any more: the run it belonged to has ended."""
-        return self.kind is not GoalKind.INTERACTIVE and self.state is GoalState.IDLE
+        return self.state is GoalState.IDLE and is_reserved(self.key.sender)
 
 
 class Goal(MailTarget, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from moot.domain.bridge import is_bridge
 from moot.domain.errors import Busy, NotFound
+from moot.domain.goal import MailTarget
 from moot.domain.inbox_message import NoticeState
 from moot.domain.mail import DeadMail, Mail
 from moot.domain.outbox import (
@@ -21,8 +22,10 @@ from moot.domain.outbox import (
     ReturnedMail,
     make_resent_id,
 )
-from moot.domain.ports.outbox import CheckTokens
+from moot.domain.ports.outbox import CheckTokens, JudgeMail
+from moot.domain.token import Token
 from moot.store import dialect, lost_mail, mail_rows, notices, rows, sent_bridges, tokens
+from moot.store.mail import find_targets
 from moot.store.sqlite import SqliteStore
 
 _COLUMNS = "number, id, content, notice, reason, stream, sequence"
@@ -59,6 +62,15 @@ class SqliteOutbox:
 
     async def receive(self, receipt: Receipt, *, now: float) -> ReceiptResult:
         return await self._store.post(lambda db: _receive(db, receipt, now), "receipt")
+
+    async def receive_checked(
+        self, goal_ids: Sequence[str], judge: JudgeMail, *, now: float
+    ) -> tuple[ReceiptResult, Mapping[str, MailTarget], Sequence[Token]]:
+        def work(db: apsw.Connection) -> tuple[ReceiptResult, Mapping[str, MailTarget], Sequence[Token]]:
+            goals, known = find_targets(db, goal_ids), tokens.list_tokens(db)
+            return _receive(db, judge(goals, known), now), goals, known
+
+        return await self._store.post(work, "receipt")
 
     async def load_position(self) -> Position | None:
         return await self._store.read(_load_position)

@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from moot.domain.goal import MailTarget
 from moot.domain.mail import DeadMail, Mail
 from moot.domain.outbox import KnownDaemon, OutboxItem, Position, Receipt, ReceiptResult, ReturnedMail
 from moot.domain.token import Token
 
+# Returns what is received if there are these goals, by their ids, and these tokens.
+JudgeMail = Callable[[Mapping[str, MailTarget], Sequence[Token]], Receipt]
 # Raises what prevents a transaction while there are these tokens.
 CheckTokens = Callable[[Sequence[Token]], None]
 
@@ -45,6 +48,15 @@ class Outbox(Protocol):
         """Store what arrived, the notices about what is given back or evicted, and the position, in one transaction.
 
         What was stored before is ignored. Mail for a goal that does not exist is given back.
+        """
+        ...
+
+    async def receive_checked(
+        self, goal_ids: Sequence[str], judge: JudgeMail, *, now: float
+    ) -> tuple[ReceiptResult, Mapping[str, MailTarget], Sequence[Token]]:
+        """As `receive`, but what is received is decided in the transaction, by the goals and tokens there are then.
+
+        Also return these. `judge` runs in another thread, and again if the transaction has to be repeated.
         """
         ...
 

@@ -51,7 +51,7 @@ class MemoryMail:
         return await self._read(lambda db: _list_wakes(db, thread))
 
     async def find_targets(self, goal_ids: Sequence[str]) -> tuple[dict[str, MailTarget], list[Token]]:
-        return await self._read(lambda db: (_find_targets(db, goal_ids), accounts.list_tokens(db)))
+        return await self._read(lambda db: (find_targets(db, goal_ids), accounts.list_tokens(db)))
 
     async def find_goal_of(self, key: ConversationKey) -> Goal | None:
         return await self._read(lambda db: _read_goal(db, db.conversation(key)))
@@ -167,7 +167,7 @@ def _list_goals(db: Database, agent: str, since: float, limit: int) -> list[Goal
     return [_goal(db, row) for row in found[:limit]]
 
 
-def _find_targets(db: Database, goal_ids: Sequence[str]) -> dict[str, MailTarget]:
+def find_targets(db: Database, goal_ids: Sequence[str]) -> dict[str, MailTarget]:
     found: dict[str, MailTarget] = {}
     for goal_id in goal_ids:
         row = find_conversation(db, goal_id)

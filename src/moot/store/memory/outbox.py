@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from moot.domain.bridge import is_bridge
 from moot.domain.errors import Busy, NotFound
+from moot.domain.goal import MailTarget
 from moot.domain.inbox_message import NoticeState
 from moot.domain.mail import DeadMail, Mail
 from moot.domain.outbox import (
@@ -22,7 +23,8 @@ from moot.domain.outbox import (
     ReturnedMail,
     make_resent_id,
 )
-from moot.domain.ports.outbox import CheckTokens
+from moot.domain.ports.outbox import CheckTokens, JudgeMail
+from moot.domain.token import Token
 from moot.store.memory import accounts, lost_mail, notices
 from moot.store.memory import mail as mail_rows
 from moot.store.memory.database import Database, OutboxRow
@@ -56,6 +58,15 @@ class MemoryOutbox:
 
     async def receive(self, receipt: Receipt, *, now: float) -> ReceiptResult:
         return await self._write(lambda db: _receive(db, receipt, now))
+
+    async def receive_checked(
+        self, goal_ids: Sequence[str], judge: JudgeMail, *, now: float
+    ) -> tuple[ReceiptResult, Mapping[str, MailTarget], Sequence[Token]]:
+        def work(db: Database) -> tuple[ReceiptResult, Mapping[str, MailTarget], Sequence[Token]]:
+            goals, tokens = mail_rows.find_targets(db, goal_ids), accounts.list_tokens(db)
+            return _receive(db, judge(goals, tokens), now), goals, tokens
+
+        return await self._write(work)
 
     async def load_position(self) -> Position | None:
         return await self._read(lambda db: db.inbox_position.get(1))

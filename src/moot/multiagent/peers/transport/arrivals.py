@@ -3,8 +3,9 @@
 Everything that arrives may be hostile.
 """
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,7 +29,7 @@ from moot.domain.inbox_message import (
     salvage_message,
 )
 from moot.domain.mail import UNVERIFIED_TAINT, Mail
-from moot.domain.outbox import KnownDaemon, ReturnedMail
+from moot.domain.outbox import KnownDaemon, Position, Receipt, ReturnedMail
 from moot.domain.peer_address import PERSON, is_allowed, join_address
 from moot.domain.ports.broker import Arrival, Parcel
 from moot.domain.token import Token
@@ -36,6 +37,8 @@ from moot.domain.uuid_text import hash_to_uuid
 from moot.multiagent.peers.daemons.batch_signatures import verify_message
 from moot.multiagent.peers.daemons.remote_directory import RemoteDirectory
 from moot.multiagent.peers.directory import explain_not_accepted, find_principal
+
+logger = logging.getLogger(__name__)
 
 _UNVERIFIED = " (unverified)"
 _SENDER = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,63}}|{PERSON}.+", re.DOTALL)
@@ -163,12 +166,14 @@ def _read_returned(parcel: Parcel, goal_id: str, headers: MailHeaders, daemon: K
 def check_mail(
     mail: Mail, goal: MailTarget | None, agent: Agent | None, tokens: Sequence[Token], *, is_verified: bool
 ) -> None:
-    """Raise Rejection if the goal may not be sent this mail."""
-    if goal is None or agent is None or goal.has_ended or find_principal(goal.root.sender, tokens):
+    """Raise Rejection if the goal may not be sent this mail. `agent` is the one it is for."""
+    if goal is None or goal.has_ended or find_principal(goal.root.sender, tokens):
         # Goals of the holders of tokens do not exist for other daemons.
         raise Rejection("goal", f"no live goal `{mail.goal_id}`", mail)
     if mail.to_agent != goal.agent:
         raise Rejection("agent", f"goal `{mail.goal_id}` is not one of agent `{mail.to_agent}`", mail)
+    if agent is None:
+        raise Rejection("goal", f"no live goal `{mail.goal_id}`", mail)
     if is_verified and mail.from_agent.startswith(PERSON):
         # The owner of all daemons on the broker.
         return
@@ -194,3 +199,61 @@ def give_back(rejection: Rejection) -> ReturnedMail | None:
     if rejection.mail is None or not rejection.mail.from_goal:
         return None
     return ReturnedMail(mail=rejection.mail, state=NoticeState.REFUSED, reason=rejection.reason)
+
+
+class Verdict:
+    """What becomes of the messages of a batch. Filled in the thread that stores them, or before."""
+
+    def __init__(self) -> None:
+        self.mails: list[Mail] = []
+        self.returned: list[ReturnedMail] = []
+        self.rejected: list[tuple[Arrival, Rejection]] = []
+
+    def judge_all(
+        self,
+        read: Sequence[tuple[Arrival, Message | Rejection]],
+        goals: Mapping[str, MailTarget],
+        tokens: Sequence[Token],
+        find_agent: Callable[[str], Agent | None],
+    ) -> None:
+        """Accept or reject messages. `goals` and `tokens` are those that there are now."""
+        for arrival, message in read:
+            if isinstance(message, Rejection):
+                self.rejected.append((arrival, message))
+                continue
+            try:
+                _check(message, goals.get(message.goal_id), tokens, find_agent)
+            except Rejection as rejection:
+                self.rejected.append((arrival, rejection))
+            except Exception:
+                logger.exception("a message on %.128r could not be read", arrival.parcel.subject)
+                self.rejected.append((arrival, Rejection("error", "it could not be read")))
+            else:
+                self._accept(message)
+
+    def _accept(self, message: Message) -> None:
+        if message.mail is not None:
+            self.mails.append(message.mail)
+        if message.returned is not None:
+            self.returned.append(message.returned)
+
+    def reject(self, arrival: Arrival, rejection: Rejection) -> None:
+        self.rejected.append((arrival, rejection))
+
+    def has_rejected(self, arrival: Arrival) -> bool:
+        """Whether the message that was judged last is this one, and was rejected."""
+        return bool(self.rejected) and self.rejected[-1][0] is arrival
+
+    def make_receipt(self, position: Position) -> Receipt:
+        refused = [back for _, rejection in self.rejected if (back := give_back(rejection)) is not None]
+        return Receipt(position=position, mails=self.mails, refused=refused, returned=self.returned)
+
+
+def _check(
+    message: Message, goal: MailTarget | None, tokens: Sequence[Token], find_agent: Callable[[str], Agent | None]
+) -> None:
+    if message.returned is not None:
+        check_returned(message.returned, goal)
+    elif message.mail is not None:
+        agent = find_agent(goal.agent) if goal is not None else None
+        check_mail(message.mail, goal, agent, tokens, is_verified=message.daemon is not None)

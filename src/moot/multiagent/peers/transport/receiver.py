@@ -16,7 +16,7 @@ from moot.domain.events import MailDelivered, MailDropped
 from moot.domain.goal import GoalKind, MailTarget
 from moot.domain.inbox_message import read_subject
 from moot.domain.mail import Mail
-from moot.domain.outbox import Position, Receipt, ReceiptResult, ReturnedMail
+from moot.domain.outbox import Position, Receipt, ReceiptResult
 from moot.domain.ports.broker import Arrival, Batch
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
@@ -34,8 +34,7 @@ from moot.multiagent.peers.losses import Losses, make_loss_event
 from moot.multiagent.peers.transport.arrivals import (
     Message,
     Rejection,
-    check_mail,
-    check_returned,
+    Verdict,
     give_back,
     read_arrival,
 )
@@ -44,6 +43,9 @@ from moot.multiagent.peers.transport.relay import Relay
 from moot.multiagent.peers.wakes import Wakes
 
 logger = logging.getLogger(__name__)
+
+# An agent that is unknown is looked for in files; in one batch, for at most this many names.
+_MOST_NAMES = 16
 
 
 class ReceiverDependencies(Struct, frozen=True, kw_only=True):
@@ -95,61 +97,64 @@ class Receiver:
 
     async def _store(self, arrivals: Sequence[Arrival], position: Position) -> None:
         d = self._d
-        goals, tokens = await d.mail.find_targets(_list_goal_ids(arrivals))
-        # The holders of tokens learn nothing of what arrives from other daemons.
-        announced = {each: goal for each, goal in goals.items() if not find_principal(goal.root.sender, tokens)}
-        mails: list[Mail] = []
-        refused: list[ReturnedMail] = []
-        returned: list[ReturnedMail] = []
-        for arrival in arrivals:
-            try:
-                message = self._read(arrival, goals, tokens)
-                if message.mail is not None and may_be_bridge(message.mail.body):
-                    await self._check_bridge(message, message.mail, mails)
-            except Rejection as rejection:
-                self.dropped[rejection.kind] += 1
-                if (back := give_back(rejection)) is not None:
-                    refused.append(back)
-                else:
-                    self._report_dropped(arrival, rejection, announced)
-            else:
-                if message.mail is not None:
-                    mails.append(message.mail)
-                if message.returned is not None:
-                    returned.append(message.returned)
-                    refusal = await find_refusal(message.returned, d.mail, d.clock.now())
-                    mails += [refusal] if refusal is not None else []
-        receipt = Receipt(position=position, mails=mails, refused=refused, returned=returned)
-        result = await d.outbox.receive(receipt, now=d.clock.now())
+        read = [(arrival, self._read(arrival)) for arrival in arrivals]
+        names = {message.mail.to_agent for _, message in read if isinstance(message, Message) and message.mail}
+        verdict = Verdict()
+        if len(names) <= _MOST_NAMES and all(map(_is_plain, read)):
+            # Most batches: what decides about them is read in the transaction that stores them.
+            agents = {name: d.find_agent(name) for name in names}
+
+            def judge(goals: Mapping[str, MailTarget], tokens: Sequence[Token]) -> Receipt:
+                nonlocal verdict
+                verdict = Verdict()
+                verdict.judge_all(read, goals, tokens, agents.get)
+                return verdict.make_receipt(position)
+
+            goal_ids = _list_goal_ids(arrivals)
+            result, goals, tokens = await d.outbox.receive_checked(goal_ids, judge, now=d.clock.now())
+        else:
+            goals, tokens = await d.mail.find_targets(_list_goal_ids(arrivals))
+            for arrival, message in read:
+                verdict.judge_all([(arrival, message)], goals, tokens, d.find_agent)
+                await self._check_last(verdict, arrival, message)
+            result = await d.outbox.receive(verdict.make_receipt(position), now=d.clock.now())
         d.directory.position = position
         d.presence.announce_soon()
+        # The holders of tokens learn nothing of what arrives from other daemons.
+        announced = {each: goal for each, goal in goals.items() if not find_principal(goal.root.sender, tokens)}
+        self.dropped.update(rejection.kind for _, rejection in verdict.rejected)
+        for arrival, rejection in verdict.rejected:
+            if give_back(rejection) is None:
+                self._report_dropped(arrival, rejection, announced)
         await self._announce(result, announced)
 
-    def _read(self, arrival: Arrival, goals: Mapping[str, MailTarget], tokens: Sequence[Token]) -> Message:
-        """Return what arrived. Raise Rejection for whatever is wrong with it: one message must not stop the others."""
+    def _read(self, arrival: Arrival) -> Message | Rejection:
+        """Return what arrived, or what is wrong with it: one message must not stop the others."""
         d = self._d
         try:
-            message = read_arrival(
+            return read_arrival(
                 arrival, d.directory, store=self._store_number, accepts_unsigned=d.link.accepts_unsigned()
             )
-            goal = goals.get(message.goal_id)
-            if message.returned is not None:
-                check_returned(message.returned, goal)
-            elif message.mail is not None:
-                agent = d.find_agent(goal.agent) if goal is not None else None
-                check_mail(message.mail, goal, agent, tokens, is_verified=message.daemon is not None)
-        except Rejection:
-            raise
-        except Exception as error:
+        except Rejection as rejection:
+            return rejection
+        except Exception:
             logger.exception("a message on %.128r could not be read", arrival.parcel.subject)
-            raise Rejection("error", "it could not be read") from error
-        return message
+            return Rejection("error", "it could not be read")
 
-    async def _check_bridge(self, message: Message, mail: Mail, accepted: Sequence[Mail]) -> None:
-        """Raise Rejection for a shutdown or plan message that is malformed, late, or from the wrong sender."""
-        flaw = await find_arrival_flaw(mail, self._d.mail, accepted, is_verified=message.daemon is not None)
-        if flaw:
-            raise Rejection("bridge", flaw, mail)
+    async def _check_last(self, verdict: Verdict, arrival: Arrival, message: Message | Rejection) -> None:
+        """Check the message that was judged last for what only the mail before it tells: shutdown and plan messages."""
+        if isinstance(message, Rejection) or verdict.has_rejected(arrival):
+            return
+        d = self._d
+        if message.mail is not None and may_be_bridge(message.mail.body):
+            accepted = verdict.mails[:-1]
+            is_verified = message.daemon is not None
+            if flaw := await find_arrival_flaw(message.mail, d.mail, accepted, is_verified=is_verified):
+                verdict.mails.pop()
+                verdict.reject(arrival, Rejection("bridge", flaw, message.mail))
+        if message.returned is not None:
+            refusal = await find_refusal(message.returned, d.mail, d.clock.now())
+            verdict.mails += [refusal] if refusal is not None else []
 
     def on_malformed(self, subject: str) -> None:
         """Count a message that was for no goal of any daemon."""
@@ -178,10 +183,11 @@ class Receiver:
 
     async def _announce(self, result: ReceiptResult, goals: Mapping[str, MailTarget]) -> None:
         d = self._d
+        now = d.clock.monotonic()
         for mail in result.stored:
             goal = goals[mail.goal_id]
             if mail.from_goal:
-                d.directory.note_writer(mail.from_agent, mail.from_goal, d.clock.monotonic())
+                d.directory.note_writer(mail.from_agent, mail.from_goal, now)
             d.bus.publish(make_source(goal), MailDelivered(mail))
             d.mailboxes.add(goal.key)
             d.wakes.consider(goal.key)
@@ -206,6 +212,12 @@ class Receiver:
                 d.mailboxes.forget(goal.key)
                 await d.losses.announce_evicted(await d.mail.evict(goal.key, now=d.clock.now()), {goal.id: goal})
                 d.relay.wake()
+
+
+def _is_plain(read: tuple[Arrival, Message | Rejection]) -> bool:
+    """Whether nothing but its goal decides about a message."""
+    message = read[1]
+    return isinstance(message, Rejection) or (message.mail is not None and not may_be_bridge(message.mail.body))
 
 
 def _list_goal_ids(arrivals: Sequence[Arrival]) -> list[str]:

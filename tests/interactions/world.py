@@ -38,6 +38,9 @@ enabled = true
 [librarian]
 enabled = true
 observationThreshold = 1000
+# Vectors come from the provider, as those that a feature can lose.
+[rag]
+embeddings = "provider:fake/embed-1"
 """
 )
 
@@ -296,12 +299,15 @@ class World:
     def program(self, *answers: dict[str, Any]) -> None:
         self.provider.program(*answers)
 
+    async def _list_prompts(self) -> list[dict[str, Any]]:
+        """The bodies of the requests to a model that talks; those for vectors have no messages."""
+        return [body for body in await asyncio.to_thread(self.provider.bodies) if "messages" in body]
+
     async def requested(self, word: str, *, times: int = 1) -> dict[str, Any]:
         """Wait for a model request whose last user message has the word; its body."""
 
         async def find() -> dict[str, Any] | None:
-            bodies = await asyncio.to_thread(self.provider.bodies)
-            found = [body for body in bodies if word in json.dumps(body["messages"][-6:])]
+            found = [body for body in await self._list_prompts() if word in json.dumps(body["messages"][-6:])]
             return found[-1] if len(found) >= times else None
 
         body: dict[str, Any] = await eventually(find)
@@ -311,7 +317,7 @@ class World:
         """Wait for model requests of a teammate with this task; its parent's requests have the task in a call."""
 
         async def find() -> bool:
-            bodies = await asyncio.to_thread(self.provider.bodies)
+            bodies = await self._list_prompts()
             asked = [
                 body
                 for body in bodies
@@ -391,8 +397,9 @@ class World:
         assert saved == ([(self.known, 1)] if self.known else []), "knowledge was lost or changed"
         if self.indexed:
             query = pb.SearchDocumentsMsg(agent="librarian", sender=self.sender, query=self.indexed)
-            passages = (await self.talk.ask(search_documents=query)).passages.passages
-            assert [passage.text for passage in passages] == [self.indexed], "a document was lost"
+            answer = (await self.talk.ask(search_documents=query)).passages
+            assert [passage.text for passage in answer.passages] == [self.indexed], "a document was lost"
+            assert list(answer.notes) == [], "the search did without vectors"
 
     async def check_health(self) -> None:
         """Look at the whole daemon as `moot doctor` does."""

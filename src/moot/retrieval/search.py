@@ -1,5 +1,6 @@
 """PassageSearch: finds passages by their words and by vectors, and fuses both rankings."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -45,15 +46,14 @@ class PassageSearch:
         self, owner: ConversationKey, query: str, *, limit: int, sources: Sequence[int] = (), charge: Charge = NO_CHARGE
     ) -> Found:
         """Return the best passages, of the given sources if there are any."""
-        by_words = await self._index.find_words(owner, list_query_terms(query), limit=_CANDIDATES)
-        notes: list[str] = []
-        cosines: dict[int, float] = {}
-        near = 1.0
+        # Both at the same time: they are computed on other threads.
         try:
-            embedder = self._choose_embedder()
-            cosines, near = await self._find_near(owner, query, embedder, charge), embedder.near
-        except (ModelError, ConfigError) as error:
-            notes.append(f"Found by words only, because the query has no vector: {error.message}")
+            async with asyncio.TaskGroup() as group:
+                found_near = group.create_task(self._find_near(owner, query, charge))
+                by_words = await self._index.find_words(owner, list_query_terms(query), limit=_CANDIDATES)
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        cosines, near, notes = found_near.result()
         fused = fuse_ranks(by_words, list(cosines), weights=_WEIGHTS)
         scores, with_words = dict(fused), set(by_words)
         # Which source a passage is of is known only once it is read.
@@ -68,15 +68,19 @@ class PassageSearch:
             for passage in passages
             if not sources or passage.source in sources
         ]
-        return Found(passages=tuple(found[:limit]), notes=tuple(notes))
+        return Found(passages=tuple(found[:limit]), notes=notes)
 
     async def _find_near(
-        self, owner: ConversationKey, query: str, embedder: Embedder, charge: Charge
-    ) -> dict[int, float]:
-        """Return the passages with the nearest vectors and their cosines."""
-        if not embedder.name:
-            return {}
-        (vector,) = await embedder.make_vectors(owner, [query], charge)
+        self, owner: ConversationKey, query: str, charge: Charge
+    ) -> tuple[dict[int, float], float, tuple[str, ...]]:
+        """Return the passages with the nearest vectors and their cosines, which of these are near, and notes."""
+        try:
+            embedder = self._choose_embedder()
+            if not embedder.name:
+                return {}, 1.0, ()
+            (vector,) = await embedder.make_vectors(owner, [query], charge)
+        except (ModelError, ConfigError) as error:
+            return {}, 1.0, (f"Found by words only, because the query has no vector: {error.message}",)
         # The name may have changed with this vector, and with it which others are like it.
         found = await self._vectors.find(owner, vector, embedder=embedder.name, limit=_CANDIDATES, least=embedder.least)
-        return dict(found)
+        return dict(found), embedder.near, ()

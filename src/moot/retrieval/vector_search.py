@@ -17,12 +17,16 @@ _MOST_GONE = 0.2
 
 
 class _Matrix(Struct, frozen=True):
-    """The numbers of passages and the vectors that one embedder made, each of length 1, one below the other."""
+    """The numbers of passages and the vectors that one embedder made, each of length 1, as columns.
+
+    They are stored row by row, with the first numbers of all vectors first: so a product with one vector takes half the
+    time.
+    """
 
     embedder: str
     version: int
     numbers: Any
-    rows: Any
+    columns: Any
 
     @property
     def last(self) -> int:
@@ -67,13 +71,14 @@ class VectorSearch:
 def _extend(known: _Matrix | None, found: PassageVectors, embedder: str) -> _Matrix:
     np = load_numpy()
     # Vectors of another length are from before the way they are made was changed; they are made anew soon.
-    size = len(found.vectors[-1]) if found.vectors else (known.rows.shape[1] if known is not None else 0)
+    size = len(found.vectors[-1]) if found.vectors else (known.columns.shape[0] if known is not None else 0)
     fitting = [(number, each) for number, each in zip(found.numbers, found.vectors, strict=True) if len(each) == size]
     numbers = np.array([number for number, _ in fitting], np.int64)
     rows = _to_unit(np.frombuffer(b"".join(each for _, each in fitting), np.int8).reshape(-1, size or 1))
-    if known is not None and known.rows.shape[1] == rows.shape[1]:
-        numbers, rows = np.concatenate([known.numbers, numbers]), np.concatenate([known.rows, rows])
-    return _Matrix(embedder, found.version, numbers, rows)
+    columns = np.ascontiguousarray(rows.T)
+    if known is not None and known.columns.shape[0] == columns.shape[0]:
+        numbers, columns = np.concatenate([known.numbers, numbers]), np.concatenate([known.columns, columns], axis=1)
+    return _Matrix(embedder, found.version, numbers, columns)
 
 
 def _to_unit(rows: Any) -> Any:
@@ -86,9 +91,12 @@ def _to_unit(rows: Any) -> Any:
 def _find_nearest(matrix: _Matrix, vector: bytes, limit: int, least: float) -> list[tuple[int, float]]:
     np = load_numpy()
     wanted = _to_unit(np.frombuffer(vector, np.int8).reshape(1, -1))[0]
-    if not len(matrix.numbers) or matrix.rows.shape[1] != len(wanted):
+    if not len(matrix.numbers) or matrix.columns.shape[0] != len(wanted):
         return []
-    cosines = matrix.rows @ wanted
-    nearest = np.argpartition(-cosines, limit)[:limit] if limit < len(cosines) else np.arange(len(cosines))
-    ordered = nearest[np.argsort(-cosines[nearest], kind="stable")]
-    return [(int(matrix.numbers[place]), float(cosines[place])) for place in ordered if cosines[place] >= least]
+    cosines = wanted @ matrix.columns
+    # Few are near enough, and only these are put in order.
+    near = np.flatnonzero(cosines >= least)
+    if limit < len(near):
+        near = near[np.argpartition(-cosines[near], limit)[:limit]]
+    ordered = near[np.argsort(-cosines[near], kind="stable")]
+    return [(int(matrix.numbers[place]), float(cosines[place])) for place in ordered]

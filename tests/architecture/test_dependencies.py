@@ -19,6 +19,7 @@ from moot.daemon.paths import Paths
 from moot.engine.bus import Bus
 from moot.engine.tool_registry import ToolRegistry
 from moot.redaction.redactor import Redactor
+from tests.architecture.sources import nodes
 from tests.daemon_process import CONFIG, Home
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +49,7 @@ def modules() -> dict[str, Path]:
 
 def imports(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
     """The modules a file imports, also inside functions and for types alone: a circle is one however it is hidden."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"

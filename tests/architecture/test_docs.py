@@ -17,6 +17,7 @@ from moot.domain import agent, approval, ask, owner, recovery, run, run_view
 from moot.domain.events import EventBody
 from moot.domain.run import Outcome
 from moot.wire import moot_pb2 as pb
+from tests.architecture.sources import nodes
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
@@ -191,7 +192,7 @@ def list_classes() -> tuple[tuple[str, frozenset[str]], ...]:
     return tuple(
         (node.name, frozenset(list_members(node)))
         for path in sorted((ROOT / "src" / "moot").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.ClassDef)
     )
 

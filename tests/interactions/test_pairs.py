@@ -4,6 +4,7 @@ Two turns follow each other, in both orders. An event happens in the middle of a
 of one plain turn, in both orders. A setting comes before everything else.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from itertools import combinations, product
 from pathlib import Path
@@ -16,7 +17,18 @@ from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.interactions.features import EVENTS, SETTINGS, TURNS, BrokerLoss, ContinuedTurn, Restart, Takeover, Turn
 from tests.interactions.world import CONFIG as _CONFIG
-from tests.interactions.world import LEAD, Own, OwnThreads, Shared, World, furnish, own_daemon, own_threads, world
+from tests.interactions.world import (
+    LEAD,
+    Own,
+    OwnThreads,
+    Shared,
+    World,
+    check_health,
+    furnish,
+    own_daemon,
+    own_threads,
+    world,
+)
 from tests.nats_server import NatsServer, nats_server
 
 CONFIG = _CONFIG
@@ -85,10 +97,21 @@ def pairs() -> dict[str, Play]:
     return found
 
 
+def is_with(name: str, *kinds: Any) -> bool:
+    return not {kind.name for kind in kinds}.isdisjoint(name.split(" and "))
+
+
+def split_names(names: list[str]) -> list[list[str]]:
+    """Names of pairs that are played one after the other: the daemon that one has replaced is the next one's."""
+    alone = [[name] for name in names if is_with(name, BrokerLoss)]
+    others = [name for name in names if not is_with(name, BrokerLoss)]
+    return [*alone, *(others[first : first + 4] for first in range(0, len(others), 4))]
+
+
 PAIRS = pairs()
-RESTARTING = [name for name in PAIRS if Restart.name in name.split(" and ")]
-TAKEN_OVER = [name for name in PAIRS if name not in RESTARTING and Takeover.name in name.split(" and ")]
-STEADY = [name for name in PAIRS if name not in (*RESTARTING, *TAKEN_OVER)]
+RESTARTING = [name for name in PAIRS if is_with(name, Restart)]
+TAKEN_OVER = [name for name in PAIRS if is_with(name, Takeover) and name not in RESTARTING]
+STEADY = [name for name in PAIRS if not is_with(name, Restart, Takeover)]
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +127,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, shared_provider: Provider, 
     connect_broker(home, broker)
     with daemon_thread(furnish(home)) as daemon:
         yield Shared(daemon)
+        asyncio.run(check_health(daemon))
 
 
 def connect_broker(home: Home, broker: NatsServer) -> None:
@@ -113,7 +137,7 @@ def connect_broker(home: Home, broker: NatsServer) -> None:
 
 async def play(own: Own | OwnThreads | Shared, provider: Provider, broker: NatsServer, name: str, folder: Path) -> None:
     async with world(own, provider, broker, f"pair:{name}", folder) as made:
-        if ContinuedTurn.name in name.split(" and "):
+        if is_with(name, ContinuedTurn):
             made.agent = LEAD
         try:
             await PAIRS[name](made)
@@ -122,7 +146,19 @@ async def play(own: Own | OwnThreads | Shared, provider: Provider, broker: NatsS
         await made.check()
         await made.probe()
         await made.check()
-        await made.check_health()
+
+
+async def play_all(own: Own | OwnThreads, provider: Provider, broker: NatsServer, names: list[str], path: Path) -> None:
+    for number, name in enumerate(names):
+        provider.reset()
+        folder = path / str(number)
+        folder.mkdir()
+        try:
+            await play(own, provider, broker, name, folder)
+            await check_health(own.daemon)
+        except BaseException as error:
+            error.add_note(f"in the pair {name!r}")
+            raise
 
 
 @pytest.mark.parametrize("name", STEADY)
@@ -132,24 +168,24 @@ async def test_a_pair_keeps_both_promises(
     await play(shared, provider, broker, name, tmp_path)
 
 
-@pytest.mark.parametrize("name", RESTARTING)
-async def test_a_pair_with_a_restart_keeps_both_promises(
-    home: Home, provider: Provider, broker: NatsServer, name: str, tmp_path: Path
+@pytest.mark.parametrize("names", split_names(RESTARTING), ids=", ".join)
+async def test_pairs_with_a_restart_keep_both_promises(
+    home: Home, provider: Provider, broker: NatsServer, names: list[str], tmp_path: Path
 ) -> None:
-    if BrokerLoss.name in name:
+    if is_with(names[0], BrokerLoss):
         connect_broker(home, broker)
     with own_daemon(furnish(home)) as own:
-        await play(own, provider, broker, name, tmp_path)
+        await play_all(own, provider, broker, names, tmp_path)
 
 
-@pytest.mark.parametrize("name", TAKEN_OVER)
-async def test_a_pair_with_a_takeover_keeps_both_promises(
-    home: Home, provider: Provider, broker: NatsServer, name: str, tmp_path: Path
+@pytest.mark.parametrize("names", split_names(TAKEN_OVER), ids=", ".join)
+async def test_pairs_with_a_takeover_keep_both_promises(
+    home: Home, provider: Provider, broker: NatsServer, names: list[str], tmp_path: Path
 ) -> None:
-    if BrokerLoss.name in name:
+    if is_with(names[0], BrokerLoss):
         connect_broker(home, broker)
     with own_threads(furnish(home)) as own:
-        await play(own, provider, broker, name, tmp_path)
+        await play_all(own, provider, broker, names, tmp_path)
 
 
 def test_every_pair_is_there() -> None:

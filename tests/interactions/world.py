@@ -401,11 +401,6 @@ class World:
             assert [passage.text for passage in answer.passages] == [self.indexed], "a document was lost"
             assert list(answer.notes) == [], "the search did without vectors"
 
-    async def check_health(self) -> None:
-        """Look at the whole daemon as `moot doctor` does."""
-        checked = (await self.talk.ask(check=pb.CheckMsg())).checked
-        assert [finding.message for finding in checked.findings if finding.level == "error"] == []
-
     def _check_attribution(self, history: list[Any]) -> None:
         for words, guest in self.guest_words.items():
             agents = [message.agent for message in history if message.content == words]
@@ -473,6 +468,13 @@ class World:
                 assert text.count(STOPPED[outcome]) >= 1, f"nothing says that {content!r} was {outcome}"
         for outcome, note in STOPPED.items():
             assert outcome in self.outcomes.values() or note not in text, f"something is told as {outcome}"
+
+
+async def check_health(daemon: LiveDaemon) -> None:
+    """Look at the whole daemon as `moot doctor` does."""
+    async with daemon.client() as talk:
+        checked = (await talk.ask(check=pb.CheckMsg())).checked
+    assert [finding.message for finding in checked.findings if finding.level == "error"] == []
 
 
 def check_pairs(history: list[Any]) -> None:

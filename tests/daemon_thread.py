@@ -25,7 +25,8 @@ from moot.daemon.log import open_log_file
 from moot.daemon.paths import Paths
 from moot.domain.ports.clock import Clock
 from moot.redaction.redactor import LogRedaction, Redactor
-from tests.daemon_process import PATIENCE, Home, LiveDaemon, run_cli
+from tests.daemon_process import PATIENCE, Home, LiveDaemon, eventually, run_cli
+from tests.talking import Speech
 
 # How long runs in flight may go on when a test is over.
 _DRAIN_SECONDS = 0.2
@@ -67,6 +68,15 @@ class DaemonThread(LiveDaemon):
         """Let this time pass for the daemon, which has a ManualClock."""
         assert isinstance(self._clock, ManualClock)
         asyncio.run_coroutine_threadsafe(self._clock.advance(seconds), self.loop).result(PATIENCE)
+
+    async def wait_for_event(self, speech: Speech, kind: str) -> None:
+        """Wait for an event from a daemon with a ManualClock, which sends some of them a moment later."""
+
+        def arrived() -> bool:
+            self.advance(0.005)
+            return bool(speech.of(kind))
+
+        await eventually(arrived)
 
     def terminate(self) -> None:
         """What SIGTERM asks for: let the runs in flight finish, then stop."""

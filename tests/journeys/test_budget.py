@@ -214,7 +214,7 @@ async def test_nothing_happening_ends_a_run_and_says_that_it_was_that(home: Home
     with daemon_thread(home, ManualClock()) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("ada", "hang")
-            await speech.until("start")
+            await daemon.wait_for_event(speech, "start")
             daemon.advance(3)
             await speech.end()
     assert (speech.outcome, speech.ended.limit) == ("timeout", "idle_seconds")

@@ -310,7 +310,7 @@ async def test_a_workflow_that_is_due_while_the_daemon_stops_runs_at_the_next_st
         await talk.ask(save_cron_job=job)
         # A run in flight keeps the daemon from stopping at once.
         held = talk.start("ada", "hang")
-        await held.until("start")
+        await daemon.wait_for_event(held, "start")
         daemon.terminate()
 
         async def is_stopping() -> bool:

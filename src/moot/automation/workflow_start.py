@@ -69,8 +69,8 @@ def _make_run(start: WorkflowStart, workflow: Workflow, *, now: float, rng: Rand
 
 def list_agents(workflow: Workflow) -> set[str]:
     """Return the agents that work for a workflow, or are told its results."""
-    told = {*workflow.deliver_to, *(agent for step in workflow.steps for agent in step.deliver_to)}
-    return told | {step.agent or ROOT for step in workflow.steps}
+    text = {*workflow.deliver_to, *(agent for step in workflow.steps for agent in step.deliver_to)}
+    return text | {step.agent or ROOT for step in workflow.steps}
 
 
 def _list_reports(run: WorkflowRun, workflow: Workflow, report_to: str) -> list[WorkflowReport]:

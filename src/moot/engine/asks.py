@@ -260,7 +260,7 @@ class Asks:
             # Its row has been visible since it was stored: it may have been answered before the run waited.
             with suppress(StoreError):
                 await self.refresh(ask.id)
-            closed = await self._outcome(ask, future)
+            closed = await self._wait_for_outcome(ask, future)
             if closed.state is AskState.GRANTED:
                 await self._use(closed)
         finally:
@@ -272,7 +272,7 @@ class Asks:
                 self._close(closed, emit)
         return closed
 
-    async def _outcome(self, ask: Ask, future: "asyncio.Future[Ask]") -> Ask:
+    async def _wait_for_outcome(self, ask: Ask, future: "asyncio.Future[Ask]") -> Ask:
         try:
             async with self._clock.timeout(max(0.0, ask.expires_at - self._clock.now())):
                 return await future

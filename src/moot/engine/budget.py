@@ -104,12 +104,12 @@ class Budget:
             reply, limit = room(own, spent, need)
             if limit == "steps" or (limit and reply < min(_LEAST_REPLY, need.reply)):
                 return Shortfall(limit)
-            found = self._room(limits, need, reply)
+            found = self._find_room(limits, need, reply)
             if not isinstance(found, Shortfall):
                 return self._hold(need, found)
             if not self._holds or found.limit == "steps":
                 return found
-            await self._next_freed()
+            await self._wait_for_release()
 
     def settle(self, hold: Hold, usage: Usage, cost: float, seconds: float) -> None:
         """Release the reservation and add what the call actually used. `seconds` is the elapsed time of the tree."""
@@ -175,7 +175,7 @@ class Budget:
             return False
         return self.spent.steps + self._holds + 1 >= self.limits.steps
 
-    def _room(self, limits: Limits, need: Need, reply: int) -> int | Shortfall:
+    def _find_room(self, limits: Limits, need: Need, reply: int) -> int | Shortfall:
         """Return the reply tokens the tree has room for beside the current reservations, or the shortfall."""
         taken = self.spent
         if self._holds:
@@ -197,7 +197,7 @@ class Budget:
         self._held_cost += hold.cost
         return hold
 
-    async def _next_freed(self) -> None:
+    async def _wait_for_release(self) -> None:
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._freed.append(waiting)
         await waiting
@@ -236,7 +236,7 @@ class Budgets:
             limits, spent = request.limits, RunUsage()
             if request.root_id or resumed:
                 limits, spent = await self._store.load_budget(root_id)
-            budget = self._open.setdefault(root_id, Budget(_turn_limits(config, limits), spent))
+            budget = self._open.setdefault(root_id, Budget(_find_turn_limits(config, limits), spent))
         budget.users.add(request.id)
         budget.is_shared |= bool(request.root_id)
         return budget
@@ -250,7 +250,7 @@ class Budgets:
                 del self._open[root_id]
 
 
-def _turn_limits(config: Config, asked: Limits) -> Limits:
+def _find_turn_limits(config: Config, asked: Limits) -> Limits:
     """Return the limits of a turn: configuration narrowed by the request.
 
     Tokens and money of all its runs count together.

@@ -86,7 +86,7 @@ class Compaction:
         )
 
     def _clean(self, message: Message) -> Message:
-        return _brief(replace(message, content=self.redact(message.content)))
+        return _cut_result(replace(message, content=self.redact(message.content)))
 
     async def put_away(self, history: History, archive: Archive) -> Archive:
         """Store the archive, then remove its entries from the history in memory."""
@@ -117,18 +117,20 @@ class Compaction:
         room = max(_LEAST_ROOM, int(window * _HISTORY_SHARE))
         while True:
             try:
-                return await self._in_passes(messages, agent, model, room)
+                return await self._summarise_in_passes(messages, agent, model, room)
             except ModelError as error:
                 if not error.is_too_long or room <= _LEAST_ROOM:
                     raise
             room = max(_LEAST_ROOM, min(room // 2, int(model.window * _HISTORY_SHARE) or room))
 
-    async def _in_passes(self, messages: Sequence[Message], agent: Agent, model: Model, room: int) -> tuple[str, Usage]:
+    async def _summarise_in_passes(
+        self, messages: Sequence[Message], agent: Agent, model: Model, room: int
+    ) -> tuple[str, Usage]:
         """Summarise `room` tokens at a time. Each pass is given the summary of the previous one."""
         usage = Usage()
         summary = ""
         most = max(256, min(_LONGEST_REPLY, int(room / _HISTORY_SHARE) // _REPLY_SHARE))
-        for stretch in _stretches(messages, room):
+        for stretch in _split_history(messages, room):
             carried = [user(f"The summary of what came before:\n\n{summary}")] if summary else []
             prompt = Prompt(
                 system=(_INSTRUCTIONS, f"The agent is {agent.name}: {defuse(agent.description)}"),
@@ -146,11 +148,11 @@ class Compaction:
         return summary, usage
 
 
-def _stretches(messages: Sequence[Message], room: int) -> list[list[Message]]:
+def _split_history(messages: Sequence[Message], room: int) -> list[list[Message]]:
     stretches: list[list[Message]] = [[]]
     used = 0
     for message in messages:
-        for part in _parts(message, room):
+        for part in _split_message(message, room):
             size = estimate_message(part)
             if used and used + size > room:
                 stretches.append([])
@@ -160,7 +162,7 @@ def _stretches(messages: Sequence[Message], room: int) -> list[list[Message]]:
     return stretches
 
 
-def _parts(message: Message, room: int) -> list[Message]:
+def _split_message(message: Message, room: int) -> list[Message]:
     """Split a message that is longer than a pass."""
     tokens = estimate_message(message)
     if tokens <= room:
@@ -172,7 +174,7 @@ def _parts(message: Message, room: int) -> list[Message]:
     ]
 
 
-def _brief(message: Message) -> Message:
+def _cut_result(message: Message) -> Message:
     """Cut the result of a tool to its beginning."""
     if message.role is Role.TOOL and len(message.content) > _TOOL_TEXT:
         return replace(message, content=f"{message.content[:_TOOL_TEXT]} …")

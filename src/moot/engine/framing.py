@@ -72,9 +72,9 @@ def plain_place_framing() -> str:
 @lru_cache(maxsize=1024)
 def context_message(*, primary: str, cwd: str, surroundings: str = "") -> Message:
     """Return the message, placed after the user message, with what may differ between turns; each if not empty."""
-    told = ([primary_framing(primary=primary)] if primary else []) + ([place_framing(cwd)] if cwd else [])
-    told += [surroundings] if surroundings else []
-    return user("<moot>\n" + "\n\n".join(told) + "\n</moot>")
+    parts = ([primary_framing(primary=primary)] if primary else []) + ([place_framing(cwd)] if cwd else [])
+    parts += [surroundings] if surroundings else []
+    return user("<moot>\n" + "\n\n".join(parts) + "\n</moot>")
 
 
 def refusal(names: Sequence[str]) -> Message:

@@ -108,7 +108,7 @@ class Gate:
     def line(self, call: ToolCall) -> str:
         """Return the call rendered in one line by its tool; empty if the tool cannot, or no longer exists."""
         tool = self._tools().get(call.name)
-        return _line(tool, call) if tool is not None and _renders(type(tool)) else ""
+        return _render_line(tool, call) if tool is not None and _is_rendering(type(tool)) else ""
 
     async def pass_through(self, call: GateCall, deadline: Deadline, at_work: Semaphore) -> ToolResult:
         proceed: Proceed = _Execution(deadline, at_work)
@@ -147,16 +147,16 @@ class _Execution:
         except MootError as error:
             # An error raised before anything external has answered contains no untrusted text.
             own = ToolResult(content=clean(error.sentence), is_error=True, taint=error.taint)
-            return own if error.is_untainted else replace(own, taint=own.taint | _own_taint(call))
+            return own if error.is_untainted else replace(own, taint=own.taint | _find_taint(call))
         except TimeoutError:
-            return _failure(call, f"{call.tool.spec.name} took too long and was stopped.")
+            return _make_failure(call, f"{call.tool.spec.name} took too long and was stopped.")
         except asyncio.CancelledError:
             raise
         except Exception:
             # A failing tool must not end the run: the model gets an error result, the operator finds the cause in the
             # log.
             logger.exception("tool %s failed", call.tool.spec.name)
-            return _failure(call, f"{call.tool.spec.name} failed inside; the daemon's log has the cause.")
+            return _make_failure(call, f"{call.tool.spec.name} failed inside; the daemon's log has the cause.")
 
     async def _run_with_recovery(self, call: GateCall) -> ToolResult:
         try:
@@ -171,18 +171,18 @@ class _Execution:
 async def _run(call: GateCall) -> ToolResult:
     call.context.begin()
     reach("tool.before")
-    said = await call.tool(call.arguments, call.context)
+    returned = await call.tool(call.arguments, call.context)
     reach("tool.after")
-    result = said if isinstance(said, ToolResult) else ToolResult(content=said)
-    return replace(result, content=clean(result.content), taint=result.taint | _own_taint(call))
+    result = returned if isinstance(returned, ToolResult) else ToolResult(content=returned)
+    return replace(result, content=clean(result.content), taint=result.taint | _find_taint(call))
 
 
-def _failure(call: GateCall, told: str) -> ToolResult:
+def _make_failure(call: GateCall, text: str) -> ToolResult:
     """Return an error result with the tool's taint: errors can quote untrusted text, such as a server's message."""
-    return ToolResult(content=told, is_error=True, taint=_own_taint(call))
+    return ToolResult(content=text, is_error=True, taint=_find_taint(call))
 
 
-def _own_taint(call: GateCall) -> frozenset[str]:
+def _find_taint(call: GateCall) -> frozenset[str]:
     own = call.tool.spec.taint
     return frozenset({own}) if own else frozenset()
 
@@ -250,13 +250,13 @@ class Toolbox:
         if tool.spec.group not in CALLABLE_WHEN_GONE and not self._gate.has(call.name):
             return ToolResult(content=f"{call.name} is no longer available; it was not run.", is_error=True)
         try:
-            call = await self._whole(call, tool.spec, context)
-            arguments = flaw or _arguments(call, tool.spec)
+            call = await self._restore_arguments(call, tool.spec, context)
+            arguments = flaw or _parse_arguments(call, tool.spec)
             if isinstance(arguments, str):
                 return ToolResult(content=arguments, is_error=True)
             passing = GateCall(id=call.id, tool=tool, arguments=arguments, context=context)
             result = await self._gate.pass_through(passing, deadline, at_work)
-            return _with_strays(result, arguments, tool.spec)
+            return _add_strays(result, arguments, tool.spec)
         except Fenced:
             # Another daemon has taken over the run; the model of this one is asked nothing more.
             raise
@@ -277,7 +277,7 @@ class Toolbox:
         # An unknown tool is the model's mistake. A tool of another agent shows that the task belongs to that agent.
         return ToolResult(content=text, is_error=True, is_refused=self._gate.has(name))
 
-    async def _whole(self, call: ToolCall, spec: ToolSpec, context: RunContext) -> ToolCall:
+    async def _restore_arguments(self, call: ToolCall, spec: ToolSpec, context: RunContext) -> ToolCall:
         """Return the call with its masked arguments restored. Only calls resumed after a restart are masked."""
         if not is_masked(spec, call.arguments):
             return call
@@ -286,13 +286,13 @@ class Toolbox:
 
 
 @lru_cache(maxsize=1024)
-def _renders(kind: type) -> bool:
+def _is_rendering(kind: type) -> bool:
     # Cached: checking a class against a protocol at every call costs as much as half the hook chain.
     return issubclass(kind, Renders)
 
 
-def _line(tool: Any, call: ToolCall) -> str:
-    arguments = _arguments(call, tool.spec)
+def _render_line(tool: Any, call: ToolCall) -> str:
+    arguments = _parse_arguments(call, tool.spec)
     if isinstance(arguments, str):
         return ""
     try:
@@ -303,7 +303,7 @@ def _line(tool: Any, call: ToolCall) -> str:
         return ""
 
 
-def _arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:
+def _parse_arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:
     """Return the checked arguments, or a sentence that says what is wrong with them."""
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
@@ -311,7 +311,7 @@ def _arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:
         return f"The arguments of {call.name} are not valid JSON: {error}."
     if not isinstance(arguments, dict):
         return f"The arguments of {call.name} must be a JSON object."
-    return _mismatch(call.name, arguments, spec) or _drop_nulls(arguments, spec)
+    return _describe_mismatch(call.name, arguments, spec) or _drop_nulls(arguments, spec)
 
 
 def _drop_nulls(arguments: dict[str, Any], spec: ToolSpec) -> dict[str, Any]:
@@ -324,41 +324,41 @@ def _drop_nulls(arguments: dict[str, Any], spec: ToolSpec) -> dict[str, Any]:
     }
 
 
-def _mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
+def _describe_mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
     if spec.checks_arguments:
         return ""
     required: Sequence[str] = spec.parameters.get("required", ())
     properties: dict[str, dict[str, Any]] = spec.parameters.get("properties", {})
     for parameter in required:
-        if parameter not in arguments or _says_nothing(arguments[parameter], properties.get(parameter, {})):
+        if parameter not in arguments or _is_missing(arguments[parameter], properties.get(parameter, {})):
             return f"missing {parameter} parameter"
     for parameter, value in arguments.items():
         if value is None and parameter not in required:
             continue
-        kinds = _kinds(properties.get(parameter, {}))
+        kinds = _list_types(properties.get(parameter, {}))
         expected = tuple(kind for each in kinds for kind in _TYPES[each])
         wrong_bool = isinstance(value, bool) and bool not in expected
         if kinds and (wrong_bool or not isinstance(value, expected)):
             return f"{name}: {parameter} must be of type {' or '.join(kinds)}"
-    return _misspelt(name, arguments, spec)
+    return _describe_misspelt(name, arguments, spec)
 
 
-def _misspelt(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
+def _describe_misspelt(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
     """Return the error for an unknown argument, or "".
 
     Ignoring it silently could, for example, drop a misspelt limit.
     """
     properties: dict[str, Any] = spec.parameters.get("properties", {})
-    for stray in _strays(arguments, spec):
-        nearest = get_close_matches(_plainly(stray), map(_plainly, properties), n=1, cutoff=_LIKENESS)
-        meant = next((each for each in properties if _plainly(each) in nearest), "")
+    for stray in _list_strays(arguments, spec):
+        nearest = get_close_matches(_normalise_name(stray), map(_normalise_name, properties), n=1, cutoff=_LIKENESS)
+        meant = next((each for each in properties if _normalise_name(each) in nearest), "")
         if meant or spec.parameters.get("additionalProperties") is False:
             did = f"did you mean {meant!r}? Nothing was done" if meant else f"it has {', '.join(properties)}"
             return f"{name} has no parameter {clean(stray[:_NAME])!r}; {did}"
     return ""
 
 
-def _strays(arguments: dict[str, Any], spec: ToolSpec) -> list[str]:
+def _list_strays(arguments: dict[str, Any], spec: ToolSpec) -> list[str]:
     """Return the names of arguments that the tool does not have. Null values are ignored: many models add them."""
     known, more = spec.parameters.get("properties"), spec.parameters.get("additionalProperties")
     if more is not False and (more or spec.takes_more or known is None):
@@ -366,21 +366,21 @@ def _strays(arguments: dict[str, Any], spec: ToolSpec) -> list[str]:
     return [each for each, value in arguments.items() if each not in (known or {}) and value is not None]
 
 
-def _plainly(parameter: str) -> str:
+def _normalise_name(parameter: str) -> str:
     """Return a name without differences in spelling style: maxLength equals max_length."""
     return "".join(parameter[:_NAME].lower().replace("-", "_").split("_"))
 
 
-def _with_strays(result: ToolResult, arguments: dict[str, Any], spec: ToolSpec) -> ToolResult:
+def _add_strays(result: ToolResult, arguments: dict[str, Any], spec: ToolSpec) -> ToolResult:
     """Append to a successful result which arguments were ignored."""
-    strays = [] if result.is_error else _strays(arguments, spec)
+    strays = [] if result.is_error else _list_strays(arguments, spec)
     if not strays:
         return result
     named = ", ".join(repr(clean(each[:_NAME])) for each in strays[:_MOST_NAMED])
     return replace(result, content=f"{result.content}\n({spec.name} does not know {named}, which was ignored.)")
 
 
-def _kinds(described: dict[str, Any]) -> list[str]:
+def _list_types(described: dict[str, Any]) -> list[str]:
     """Return the types a schema names, or [] if it names none or an unknown one.
 
     The schema may come from a third party.
@@ -392,9 +392,9 @@ def _kinds(described: dict[str, Any]) -> list[str]:
 
 def _is_plain(described: dict[str, Any]) -> bool:
     """Whether the schema names types and null is not one of them, so that null means "left out"."""
-    return "null" not in _kinds(described) and bool(_kinds(described))
+    return "null" not in _list_types(described) and bool(_list_types(described))
 
 
-def _says_nothing(value: Any, described: dict[str, Any]) -> bool:
+def _is_missing(value: Any, described: dict[str, Any]) -> bool:
     """Whether a value is missing: null unless the schema allows it, or "" unless it has minLength 0 (an empty file)."""
-    return (value is None and "null" not in _kinds(described)) or (value == "" and described.get("minLength") != 0)
+    return (value is None and "null" not in _list_types(described)) or (value == "" and described.get("minLength") != 0)

@@ -191,7 +191,7 @@ class History:
         """Return what a speaker sees. Without tools, calls and results are rendered as text."""
         transcript = self._transcripts.get(with_tools)
         if transcript is None:
-            transcript = Transcript(self._lead())
+            transcript = Transcript(self._list_lead())
             self._render_into(transcript, self.entries, with_tools=with_tools)
             self._transcripts[with_tools] = transcript
         return transcript
@@ -201,12 +201,12 @@ class History:
         messages = self.transcript(with_tools=with_tools).messages
         if sum(map(estimate_message, messages)) <= room:
             return None
-        view = Transcript(shorten(messages, room, lead=len(self._lead()), redact=redact))
+        view = Transcript(shorten(messages, room, lead=len(self._list_lead()), redact=redact))
         # The context of the request must be placed after the same message as in the whole transcript.
         view.newest_message = find_latest_turn(view.messages) + 1
         return view
 
-    def _lead(self) -> list[Message]:
+    def _list_lead(self) -> list[Message]:
         """Return the messages before the entries: the opening and the newest archive's summary."""
         return [*self._opening, *([summary_message(self.archive)] if self.archive is not None else [])]
 
@@ -228,16 +228,16 @@ class History:
 
         A speaker with tools sees only the calls of other agents as text. `names` as in `as_text`.
         """
-        seen: list[Message] = []
+        rendered: list[Message] = []
         for entry in entries:
             if entry.seq in self._notes:
-                seen.append(self._notes[entry.seq])
+                rendered.append(self._notes[entry.seq])
             message = render_for_speaker(entry.message)
             if with_tools and not (message.agent and message.tool_calls) and message.tool_call_id not in names:
-                seen.append(message)
+                rendered.append(message)
             elif (plain := render_message(message, names)) is not None:
-                seen.append(plain)
-        return seen
+                rendered.append(plain)
+        return rendered
 
     def drop_archived(self, archive: Archive) -> None:
         """Remove archived entries; the next transcript starts with the archive's summary."""
@@ -258,7 +258,7 @@ class History:
 
     def estimate_tokens(self) -> int:
         """Estimate the tokens of everything a speaker sees."""
-        return sum(map(estimate_message, self._lead())) + self._sizes[-1]
+        return sum(map(estimate_message, self._list_lead())) + self._sizes[-1]
 
     def count_tokens(self, agent: str) -> int:
         """Return the tokens of the next request of `agent` (empty: the primary), based on the provider's count.

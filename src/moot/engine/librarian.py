@@ -146,10 +146,12 @@ class Librarian:
     async def _ask_model(self, analysis: _Analysis) -> str:
         agent = self._d.agents(analysis.key.agent)
         model = self._d.models(self._d.config().model or (agent.model if agent is not None else ""))
-        said = render_entries(analysis.entries, analysis.key.agent, self._d.redact)
+        conversation = render_entries(analysis.entries, analysis.key.agent, self._d.redact)
         asked = "\n".join(f"{each.id}: {defuse(each.question)}" for each in analysis.pending) or "none"
         prompt = Prompt(
-            system=(ANALYSIS,), transcript=Transcript([user(f"{said}\n\nOpen questions:\n{asked}")]), max_tokens=_TOKENS
+            system=(ANALYSIS,),
+            transcript=Transcript([user(f"{conversation}\n\nOpen questions:\n{asked}")]),
+            max_tokens=_TOKENS,
         )
         return await self._d.complete(analysis.key, model, prompt)
 

@@ -86,7 +86,7 @@ class Loop:
             turn = replace(turn, emit=deadline.watch(turn.emit))
         try:
             async with deadline:
-                return await self._steps(await self._prepare(turn, progress, deadline))
+                return await self._run_steps(await self._prepare(turn, progress, deadline))
         except TimeoutError:
             if not deadline.expired:
                 raise
@@ -114,7 +114,7 @@ class Loop:
             project=project,
         )
 
-    async def _steps(self, state: TurnState) -> Ending:
+    async def _run_steps(self, state: TurnState) -> Ending:
         turn = state.turn
         if state.spends_money and not await turn.model.has_price():
             raise no_price(turn.model)
@@ -132,8 +132,8 @@ class Loop:
             if reply is None:
                 continue
             if reply.calls and state.specs:
-                await self._act(state, reply)
-                ending = self._after_calls(state, reply)
+                await self._execute_calls(state, reply)
+                ending = self._check_after_calls(state, reply)
             else:
                 await self._note_denials(state)
                 ending = self._end_with_text(state, reply)
@@ -209,7 +209,7 @@ class Loop:
 
     # ---- how a step ends a run ----------------------------------------------------------------
 
-    def _after_calls(self, state: TurnState, reply: Reply) -> Ending | None:
+    def _check_after_calls(self, state: TurnState, reply: Reply) -> Ending | None:
         if ending := self._end_early(state):
             return ending
         if not state.is_looping(reply.calls) or self._nudge(state, Outcome.LOOP_DETECTED):
@@ -228,8 +228,8 @@ class Loop:
             return None
         self._say(turn, reason)
         taint = state.project.taint
-        said = Message(role=Role.ASSISTANT, content=reason, agent=turn.request.guest, taint=taint)
-        return state.progress.end(Outcome.ESCALATED, content=reason), [said]
+        message = Message(role=Role.ASSISTANT, content=reason, agent=turn.request.guest, taint=taint)
+        return state.progress.end(Outcome.ESCALATED, content=reason), [message]
 
     def _end_with_text(self, state: TurnState, reply: Reply) -> Ending | None:
         if reply.calls:
@@ -272,7 +272,7 @@ class Loop:
             # The text is kept, but the outcome says that the token limit was exceeded.
             outcome, limit = Outcome.LIMIT, "tokens"
         error = state.render_remarks(reply)
-        said = Message(
+        message = Message(
             role=Role.ASSISTANT,
             content=text,
             agent=turn.request.guest,
@@ -282,7 +282,7 @@ class Loop:
             is_private=state.is_private,
         )
         answer = "" if state.is_private else text
-        return progress.end(outcome, error=error, limit=limit, content=answer), [said] if text.strip() else []
+        return progress.end(outcome, error=error, limit=limit, content=answer), [message] if text.strip() else []
 
     def _may_continue(self, state: TurnState, outcome: Outcome, text: str) -> bool:
         """Whether the run continues with a note: that it gave no text, or that teammates are still unfinished."""
@@ -290,17 +290,17 @@ class Loop:
             return self._nudge(state, outcome)
         if outcome is not Outcome.COMPLETED or not state.may_remind(text):
             return False
-        self._recovers(state, action="remind", cause="results of teammates were not fetched")
+        self._note_recovery(state, action="remind", cause="results of teammates were not fetched")
         return True
 
     def _nudge(self, state: TurnState, outcome: Outcome) -> bool:
         """Continue a run that would end badly, once, if others depend on it. Return whether it continues."""
         if not state.may_nudge(outcome):
             return False
-        self._recovers(state, action="nudge", cause=str(outcome))
+        self._note_recovery(state, action="nudge", cause=str(outcome))
         return True
 
-    def _recovers(self, state: TurnState, **what: str) -> None:
+    def _note_recovery(self, state: TurnState, **what: str) -> None:
         request = state.turn.request
         self._notes.note(request.id, TraceKind.RECOVERY_ATTEMPT, request.speaker, **what)
 
@@ -310,7 +310,7 @@ class Loop:
 
     # ---- tool calls ---------------------------------------------------------------------------
 
-    async def _act(self, state: TurnState, reply: Reply) -> None:
+    async def _execute_calls(self, state: TurnState, reply: Reply) -> None:
         """Record the calls, execute them and record their results. No call executes before it is on disk."""
         turn, progress = state.turn, state.progress
         progress.used_tools = True

@@ -58,7 +58,7 @@ class Modes:
 
     async def find(self, key: ConversationKey) -> ConversationMode:
         """Return the mode of a conversation. The one of a background run is that of the conversation it belongs to."""
-        return await self._resolve(await self._store.find_mode(_person_key(key)))
+        return await self._resolve(await self._store.find_mode(_find_person_key(key)))
 
     async def find_of_run(self, context: RunContext) -> ConversationMode:
         """Return the mode of a run: that of its root conversation, for a workflow also of the agent of the step."""
@@ -78,7 +78,7 @@ class Modes:
 
     async def set(self, key: ConversationKey, mode: Mode | None, *, by: str) -> ConversationMode:
         """Set the mode of a conversation; None takes it back to the configured one. It is on disk when this returns."""
-        key = _person_key(key)
+        key = _find_person_key(key)
         await self._store.set_mode(key, mode or "", now=self._clock.now())
         found = await self._resolve(mode or "")
         level = await self.find_auto_approve(key)
@@ -87,7 +87,7 @@ class Modes:
 
     async def find_auto_approve(self, key: ConversationKey, speaker: str = "") -> AutoApproveLevel:
         """Return the level of the dial for calls of a speaker, the agent of the conversation unless said otherwise."""
-        own = await self._store.find_auto_approve(_person_key(key))
+        own = await self._store.find_auto_approve(_find_person_key(key))
         agent = self._find_agent(key.agent)
         other = self._find_agent(speaker) if speaker not in ("", key.agent) else None
         return resolve_level(
@@ -99,11 +99,11 @@ class Modes:
 
     async def has_own_level(self, key: ConversationKey) -> bool:
         """Return whether the level of the dial was set for this conversation."""
-        return bool(await self._store.find_auto_approve(_person_key(key)))
+        return bool(await self._store.find_auto_approve(_find_person_key(key)))
 
     async def set_auto_approve(self, key: ConversationKey, level: AutoApproveLevel | None, *, by: str) -> None:
         """Set the level of the dial of a conversation; None takes it back to that of its agent."""
-        key = _person_key(key)
+        key = _find_person_key(key)
         await self._store.set_auto_approve(key, level or "", now=self._clock.now())
         mode, now = await self.find(key), await self.find_auto_approve(key)
         self._bus.publish(EventSource(key=key, root=key), ModeChanged(mode=mode.mode, by=by, auto_approve=now))
@@ -114,5 +114,5 @@ class Modes:
         return resolve_mode(own, configured, has_sandbox=has_sandbox)
 
 
-def _person_key(key: ConversationKey) -> ConversationKey:
+def _find_person_key(key: ConversationKey) -> ConversationKey:
     return ConversationKey(key.agent, owner_of(key.sender))

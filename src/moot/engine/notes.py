@@ -123,8 +123,8 @@ class Reflections:
 def render_entries(entries: Sequence[Entry], primary: str, redact: Callable[[str], str]) -> str:
     """Return the entries as text, each message with its speaker's name. Secrets are removed before cutting."""
     lines: list[str] = []
-    told = as_text([entry.message for entry in entries])
-    for (role, agent), stretch in groupby(told, key=lambda message: (message.role, message.agent)):
+    messages = as_text([entry.message for entry in entries])
+    for (role, agent), stretch in groupby(messages, key=lambda message: (message.role, message.agent)):
         speaker = agent or (primary if role is Role.ASSISTANT else "the person")
         whole = redact("\n\n".join(message.content for message in stretch))
         lines.append(f"{speaker}: {defuse(shorten(whole, _MESSAGE_CHARACTERS)[0])}")
@@ -152,7 +152,7 @@ class NoteTaker:
         self._supervisor = supervisor
 
     async def reflect(self, key: ConversationKey) -> Note | None:
-        return await self._reflections.reflect(key, self._completion(key))
+        return await self._reflections.reflect(key, self._build_completion(key))
 
     def on_run_ended(self, event: Event) -> None:
         """Make notes after a completed run, if configured."""
@@ -162,9 +162,9 @@ class NoteTaker:
             self._supervisor.start(f"notes on {key}", self._grow(key))
 
     async def _grow(self, key: ConversationKey) -> None:
-        await self._reflections.grow(key, self._completion(key))
+        await self._reflections.grow(key, self._build_completion(key))
 
-    def _completion(self, key: ConversationKey) -> Complete:
+    def _build_completion(self, key: ConversationKey) -> Complete:
         async def complete_text(instructions: str, text: str) -> str:
             agent = self._agents(key.agent)
             model = self._models(agent.model if agent is not None else "")

@@ -40,12 +40,12 @@ def choose_tools(
     if model.tools is ToolSupport.SCHEMA:
         chosen = {spec.name for spec in first[:MOST_BY_SCHEMA]}
         return tuple(spec for spec in others if spec.name in chosen)
-    first.sort(key=lambda spec: _tier(spec.name, prefixes))
+    first.sort(key=lambda spec: _find_tier(spec.name, prefixes))
     room = model.window // _SHARE * BYTES_PER_TOKEN if model.window else sys.maxsize
     groups = sorted({spec.group for spec in specs if is_deferred(spec, prefixes)})
-    if not groups and len(others) <= (most or len(others)) and len(_fitting(first, room)) == len(others):
+    if not groups and len(others) <= (most or len(others)) and len(_choose_fitting(first, room)) == len(others):
         return tuple(others)
-    chosen = _fitting(first[: most - 1] if most else first, room) | {TOOL_SEARCH}
+    chosen = _choose_fitting(first[: most - 1] if most else first, room) | {TOOL_SEARCH}
     return tuple(_name_groups(spec, groups) for spec in specs if spec.name in chosen)
 
 
@@ -61,7 +61,7 @@ def _name_groups(spec: ToolSpec, groups: Sequence[str]) -> ToolSpec:
     return replace(spec, description=f"{spec.description} Among them are tools for: {', '.join(groups)}.")
 
 
-def _tier(name: str, prefixes: Sequence[str] | None) -> int:
+def _find_tier(name: str, prefixes: Sequence[str] | None) -> int:
     """Return how soon a tool is left out: 0 is last. One that the agent's file names in full is as indispensable."""
     if name in (prefixes or ()):
         return 0
@@ -100,7 +100,7 @@ def _is_for_small_model(spec: ToolSpec, prefixes: Sequence[str] | None, specs: S
     return not has_brief and _is_named(spec.name, prefixes)
 
 
-def _fitting(specs: Iterable[ToolSpec], room: int) -> set[str]:
+def _choose_fitting(specs: Iterable[ToolSpec], room: int) -> set[str]:
     """Return the names of as many tools as fit in so many bytes, in order; a tool that is too large is skipped."""
     left = room
     chosen: set[str] = set()

@@ -51,7 +51,7 @@ async def frame_project(turn: Turn, read: ReadProject, now: float) -> ProjectFra
         surroundings = _render_surroundings(project.system, project.zone, project.branch, int(now // _QUARTER_HOUR))
     if not project.files:
         return ProjectFraming(surroundings=surroundings)
-    opening, taint = _render_files(project.files, _room(turn, is_slow=is_slow))
+    opening, taint = _render_files(project.files, _find_room(turn, is_slow=is_slow))
     return ProjectFraming(opening=opening, surroundings=surroundings, taint=taint)
 
 
@@ -83,7 +83,7 @@ def _render_files(files: tuple[ProjectFile, ...], room: int) -> tuple[tuple[Mess
     return (user("\n\n".join((*map(_render_file, shown), _END))),) if shown else (), taint
 
 
-def _room(turn: Turn, *, is_slow: bool) -> int:
+def _find_room(turn: Turn, *, is_slow: bool) -> int:
     window = turn.model.window * BYTES_PER_TOKEN // _SHARE
     if is_slow:
         return min(_LEAST, window) if window else _LEAST

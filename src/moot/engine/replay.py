@@ -67,10 +67,10 @@ def _compare(stored: StoredStep, reply: Reply, model: Model) -> ReplayedStep:
     got = assistant(reply.text, tool_calls=tuple(reply.calls))
     usage = reply.usage or Usage()
     # Stored messages have personal data where the model was sent placeholders.
-    expected = _as_told(stored.reply, model) if stored.reply is not None else None
+    expected = _mask_message(stored.reply, model) if stored.reply is not None else None
     return ReplayedStep(
         step=stored.step,
-        verdict=_judge(expected, _as_told(got, model)),
+        verdict=_judge(expected, _mask_message(got, model)),
         expected=_describe(expected) if expected is not None else "",
         got=_describe(got),
         usage=usage,
@@ -78,7 +78,7 @@ def _compare(stored: StoredStep, reply: Reply, model: Model) -> ReplayedStep:
     )
 
 
-def _as_told(message: Message, model: Model) -> Message:
+def _mask_message(message: Message, model: Model) -> Message:
     return model.mask_prompt(Prompt(system=(), transcript=Transcript([message]))).transcript.messages[0]
 
 

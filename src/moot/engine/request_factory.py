@@ -84,17 +84,17 @@ class RequestFactory:
 
     def with_search_path(self, request: RunRequest, search_path: str) -> RunRequest:
         """Return the request with the client's PATH; without it if it cannot be stored."""
-        if not search_path or "\x00" in search_path or not _encodable(search_path):
+        if not search_path or "\x00" in search_path or not _is_encodable(search_path):
             return request
         return replace(request, search_path=search_path)
 
     def resolve_agent(self, name: str) -> Agent:
         agent = self._agents(name) if name else None
         if agent is None:
-            raise self._no_agent(name)
+            raise self._make_no_agent_error(name)
         return agent
 
-    def _no_agent(self, name: str, *, role: str = "") -> MootError:
+    def _make_no_agent_error(self, name: str, *, role: str = "") -> MootError:
         flaw = self._flaw(name)
         if flaw:
             fix = "Correct the file (see `moot agents validate`), then try again."
@@ -108,7 +108,7 @@ class RequestFactory:
         """Return a working directory in the form it is stored in; empty if none is given."""
         if not cwd:
             return ""
-        if "\x00" in cwd or not _encodable(cwd) or not os.path.isabs(cwd):
+        if "\x00" in cwd or not _is_encodable(cwd) or not os.path.isabs(cwd):
             fix = "Give one that begins with /."
             raise BadRequest(f"the working directory {cwd!r} is not an absolute path", fix=fix)
         try:
@@ -126,7 +126,7 @@ class RequestFactory:
                 fix="Leave the guest out, or name another agent.",
             )
         if self._agents(guest) is None:
-            raise self._no_agent(guest, role=" to be a guest")
+            raise self._make_no_agent_error(guest, role=" to be a guest")
 
     def check_content(self, content: str, what: str = "message") -> None:
         """Raise if the text of a message, or of a reply to a question, is not acceptable."""
@@ -142,11 +142,11 @@ class RequestFactory:
                 f"the {what} has {size} bytes; at most {bound} are taken",
                 fix="Put it in a file and name the file, or raise max_content_bytes in config.toml.",
             )
-        if not (content.isascii() or _encodable(content)):
+        if not (content.isascii() or _is_encodable(content)):
             raise BadRequest(f"the {what} is not valid Unicode: it has half of a surrogate pair", fix="Send UTF-8.")
 
 
-def _encodable(text: str) -> bool:
+def _is_encodable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -155,5 +155,5 @@ def _encodable(text: str) -> bool:
 
 
 def _check_name(what: str, name: str) -> None:
-    if len(name) > NAME_LENGTH or not name.isprintable() or not _encodable(name):
+    if len(name) > NAME_LENGTH or not name.isprintable() or not _is_encodable(name):
         raise BadRequest(f"the {what} must be at most {NAME_LENGTH} printable characters")

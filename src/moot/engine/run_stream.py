@@ -167,7 +167,7 @@ class RunStream:
     def _revise_log(self, body: TextDiscarded | AskClosed) -> None:
         """Drop what a late subscriber is not shown: a closed ask, or the discarded text of the current step."""
         if isinstance(body, AskClosed):
-            self._log = [item for item in self._log if not _opens(item, body.ask.id)]
+            self._log = [item for item in self._log if not _is_opening(item, body.ask.id)]
             return
         start = len(self._log)
         while start and _is_speech(self._log[start - 1]):
@@ -190,7 +190,7 @@ def _is_text(item: Event | MootError | _Chunks) -> bool:
     return isinstance(item, Event) and isinstance(item.body, TextStarted | TextEnded)
 
 
-def _opens(item: Event | MootError | _Chunks, ask_id: str) -> bool:
+def _is_opening(item: Event | MootError | _Chunks, ask_id: str) -> bool:
     return isinstance(item, Event) and isinstance(item.body, AskOpened) and item.body.ask.id == ask_id
 
 

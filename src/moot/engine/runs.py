@@ -76,7 +76,7 @@ class Runs:
         reach("submit.received")
         if steer:
             request = replace(request, steers=self.active(request.key))
-        ticket = self._ticket(request)
+        ticket = self._make_ticket(request)
         if not request.client_message_id and request.key not in self._arrivals:
             self._admit(ticket)
         else:
@@ -84,7 +84,7 @@ class Runs:
             async with self._arrivals.setdefault(request.key, asyncio.Lock()):
                 known = self._lanes.find_by_client_id(request.key, request.client_message_id)
                 if known is not None:
-                    _same_message(known.request, request)
+                    _require_same_message(known.request, request)
                     return known.stream
                 await self._place(ticket, request)
         if ticket.stored is not None:
@@ -149,7 +149,7 @@ class Runs:
     def resume(self, run: Run) -> RunStream:
         """Resume a run that a daemon left: from its last recorded step, or from the queue."""
         request = run.request
-        ticket = self._ticket(request)
+        ticket = self._make_ticket(request)
         ticket.kept, ticket.resumed = run.status is RunStatus.QUEUED, run.status is RunStatus.RUNNING
         ticket.began_at = run.started_at
         self._lanes.remember_client_id(ticket)
@@ -298,7 +298,7 @@ class Runs:
     async def stop(self, *, grace: float) -> None:
         await self._lanes.stop(grace=grace)
 
-    def _ticket(self, request: RunRequest) -> Ticket:
+    def _make_ticket(self, request: RunRequest) -> Ticket:
         stream = RunStream(source_of(request), self._d.bus)
         return Ticket(key=request.key, work=self._turns.take, request=request, stream=stream, clock=self._d.clock)
 
@@ -341,7 +341,7 @@ class Runs:
         message_id = request.client_message_id
         earlier = await self._d.store.find_run(request.key, message_id) if message_id else None
         if earlier is not None:
-            _same_message(earlier.request, request)
+            _require_same_message(earlier.request, request)
         if earlier is not None and _is_final(earlier):
             # The events were published when they happened; only this caller gets them again.
             ticket.stream = repeat_run(await load_result(self._d.store, earlier))
@@ -381,7 +381,7 @@ def _has_begun(run_id: str) -> Conflict:
     return Conflict(f"run {run_id} has begun, and its message cannot be withdrawn", fix=f"Stop it: moot stop {run_id}")
 
 
-def _same_message(earlier: RunRequest | None, request: RunRequest) -> None:
+def _require_same_message(earlier: RunRequest | None, request: RunRequest) -> None:
     """Raise Conflict if the same client id was used for a different message or speaker."""
     if earlier is not None and (earlier.content, earlier.speaker) != (request.content, request.speaker):
         raise Conflict(

@@ -27,18 +27,18 @@ def shorten(messages: Sequence[Message], room: int, *, lead: int, redact: Callab
     The first `lead` messages precede the conversation and are kept. Secrets are removed from a message before it is
     cut, because half a secret would not be recognised. Calls keep their results.
     """
-    opening, said = messages[:lead], messages[lead:]
+    opening, later = messages[:lead], messages[lead:]
     kept_opening = _fit(opening, room // _LEAD_SHARE, redact)
-    left = room - _size(kept_opening) - estimate_message(user(LEFT_OUT))
-    begin = find_latest_turn(said)
-    latest = _fit(_recent_steps(said[begin:], left), left, redact)
-    left -= _size(latest)
-    earlier = _earlier_turns(said[:begin], left)
+    left = room - _estimate_size(kept_opening) - estimate_message(user(LEFT_OUT))
+    begin = find_latest_turn(later)
+    latest = _fit(_choose_recent_steps(later[begin:], left), left, redact)
+    left -= _estimate_size(latest)
+    earlier = _choose_earlier_turns(later[:begin], left)
     note = [user(LEFT_OUT)] if len(earlier) < begin else []
     return [*kept_opening, *note, *earlier, *latest]
 
 
-def _size(messages: Sequence[Message]) -> int:
+def _estimate_size(messages: Sequence[Message]) -> int:
     return sum(map(estimate_message, messages))
 
 
@@ -47,26 +47,26 @@ def find_latest_turn(messages: Sequence[Message]) -> int:
 
     For a speaker without tools, results are user messages inside a mark; those are skipped.
     """
-    return max((at for at, message in enumerate(messages) if _opens_turn(message)), default=0)
+    return max((at for at, message in enumerate(messages) if _is_turn_start(message)), default=0)
 
 
-def _opens_turn(message: Message) -> bool:
+def _is_turn_start(message: Message) -> bool:
     return message.role is Role.USER and not message.content.startswith(CALL)
 
 
-def _earlier_turns(messages: Sequence[Message], room: int) -> list[Message]:
+def _choose_earlier_turns(messages: Sequence[Message], room: int) -> list[Message]:
     """Return as many whole turns from the end as fit."""
     begin = len(messages)
     for at in range(len(messages) - 1, -1, -1):
         room -= estimate_message(messages[at])
         if room < 0:
             break
-        if _opens_turn(messages[at]):
+        if _is_turn_start(messages[at]):
             begin = at
     return list(messages[begin:])
 
 
-def _recent_steps(turn: Sequence[Message], room: int) -> list[Message]:
+def _choose_recent_steps(turn: Sequence[Message], room: int) -> list[Message]:
     """Return the turn without its oldest steps if it has too many; its first message is kept."""
     most = max(2, room // _LEAST)
     if len(turn) <= most:
@@ -82,13 +82,13 @@ def _fit(messages: Sequence[Message], room: int, redact: Callable[[str], str]) -
     sizes = [estimate_message(message) for message in messages]
     if sum(sizes) <= room:
         return list(messages)
-    most = max(_LEAST, _level(sizes, room))
+    most = max(_LEAST, _find_level(sizes, room))
     return [
         message if size <= most else _cut(message, most, redact) for message, size in zip(messages, sizes, strict=True)
     ]
 
 
-def _level(sizes: Sequence[int], room: int) -> int:
+def _find_level(sizes: Sequence[int], room: int) -> int:
     """Return the largest size to which all larger ones must be cut so that the total fits."""
     ordered = sorted(sizes)
     sums = list(accumulate(ordered, initial=0))
@@ -100,13 +100,13 @@ def _level(sizes: Sequence[int], room: int) -> int:
 
 def _cut(message: Message, most: int, redact: Callable[[str], str]) -> Message:
     """Cut a message to `most` tokens: keep the beginning and end of its text, and drop long arguments."""
-    calls = tuple(_without_arguments(call, most) for call in message.tool_calls)
+    calls = tuple(_drop_arguments(call, most) for call in message.tool_calls)
     bare = replace(message, content="", tool_calls=calls)
     text = redact(message.content)
     return replace(bare, content=_cut_text(text, max(_LEAST // 2, most - estimate_message(bare))))
 
 
-def _without_arguments(call: ToolCall, most: int) -> ToolCall:
+def _drop_arguments(call: ToolCall, most: int) -> ToolCall:
     return replace(call, arguments=_NO_ARGUMENTS) if estimate_text(call.arguments) > most // 2 else call
 
 

@@ -83,7 +83,7 @@ class Step:
         finally:
             await events.aclose()
         reach("model.replied")
-        self._text(self._stripper.finish())
+        self._add_text(self._stripper.finish())
         self._close_segment()
         text = "".join(self._pieces)
         self.reply.text = text.strip() if self._stripper.stripped else text
@@ -98,14 +98,14 @@ class Step:
     def _take(self, event: ModelEvent) -> None:
         match event:
             case TextDelta(text):
-                self._text(self._stripper.feed(clean(text)))
+                self._add_text(self._stripper.feed(clean(text)))
             case ThinkingDelta(text):
                 self._open_segment("thinking")
                 self._emit(ThinkingChunk(clean(text)))
             case ThinkingDone(thinking):
                 self.reply.thinking.append(thinking)
             case CallReady(call, flaw):
-                self._call(call, flaw)
+                self._add_call(call, flaw)
             case Retrying(attempt, delay, reason):
                 self._emit(ModelRetrying(attempt, delay, reason))
             case Preparing(stage, share, previous):
@@ -115,7 +115,7 @@ class Step:
             case _:
                 assert_never(event)
 
-    def _text(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         self._length += len(text)
         if self._length > LONGEST_REPLY:
             raise ModelError(
@@ -127,7 +127,7 @@ class Step:
             self._pieces.append(text)
             self._emit(TextChunk(text))
 
-    def _call(self, call: ToolCall, flaw: str) -> None:
+    def _add_call(self, call: ToolCall, flaw: str) -> None:
         # Results are matched to calls by id, so an id that is empty or was used before is replaced. Some servers count
         # from zero in every answer, and some providers refuse a history that has an id twice.
         if not call.id or call.id in self._taken or call.id in self._made:

@@ -86,87 +86,89 @@ class StepRecords:
 
     def describe(self, turn: Turn, step: int, prompt: Prompt) -> StepRecord:
         """Return the record of a request that is about to be sent."""
-        history, told = turn.history, turn.model.mask_prompt(prompt)
-        opening = told.transcript.messages[: history.opening_count]
+        history, masked_prompt = turn.history, turn.model.mask_prompt(prompt)
+        opening = masked_prompt.transcript.messages[: history.opening_count]
         is_whole = history.is_shown_by(prompt.transcript)
         return StepRecord(
             run_id=turn.request.id,
             step=step,
             last_seq=history.last_seq,
             archive=history.archive_count,
-            head=self._head(turn.model.config, told),
-            extra=self._extra(tuple(opening) if is_whole else (), told),
-            changes=self._changes(prompt.transcript, told.transcript, len(opening)) if is_whole else _all(told),
-            max_tokens=told.max_tokens,
+            head=self._make_head(turn.model.config, masked_prompt),
+            extra=self._make_extra(tuple(opening) if is_whole else (), masked_prompt),
+            changes=self._make_changes(prompt.transcript, masked_prompt.transcript, len(opening))
+            if is_whole
+            else _make_whole(masked_prompt),
+            max_tokens=masked_prompt.max_tokens,
         )
 
-    def _head(self, config: ModelConfig, told: Prompt) -> Part:
-        tools = self._tools_part(told.tools)
-        key = (config, told.system, id(told.tools))
+    def _make_head(self, config: ModelConfig, masked_prompt: Prompt) -> Part:
+        tools = self._make_tools_part(masked_prompt.tools)
+        key = (config, masked_prompt.system, id(masked_prompt.tools))
         part = self._heads.get(key)
         if part is None or part.parent is not tools:
             _make_room(self._heads)
-            part = self._heads[key] = make_part(_encode(_describe_head(config, told)), tools)
+            part = self._heads[key] = make_part(_encode(_describe_head(config, masked_prompt)), tools)
         return part
 
-    def _tools_part(self, tools: tuple[ToolSpec, ...]) -> Part:
+    def _make_tools_part(self, tools: tuple[ToolSpec, ...]) -> Part:
         found = self._tools.get(id(tools))
         if found is None:
             _make_room(self._tools)
             found = self._tools[id(tools)] = (tools, make_part(_encode(tools)))
         return found[1]
 
-    def _extra(self, opening: tuple[Message, ...], told: Prompt) -> Part | None:
-        key = (opening, told.context, told.tail)
+    def _make_extra(self, opening: tuple[Message, ...], masked_prompt: Prompt) -> Part | None:
+        key = (opening, masked_prompt.context, masked_prompt.tail)
         if not any(key):
             return None
         part = self._extras.get(key)
         if part is None:
             _make_room(self._extras)
             before = make_part(_encode(opening)) if opening else None
-            part = self._extras[key] = make_part(_encode(_Extra(told.context, told.tail)), before)
+            part = self._extras[key] = make_part(_encode(_Extra(masked_prompt.context, masked_prompt.tail)), before)
         return part
 
-    def _changes(self, stored: Transcript, told: Transcript, opening: int) -> Part | None:
+    def _make_changes(self, stored: Transcript, sent: Transcript, opening: int) -> Part | None:
         """Return the part with the masked messages. Each is stored once: a part has those added since its parent."""
-        if told is stored:
+        if sent is stored:
             return None
-        masked = self._masked.get(told)
+        masked = self._masked.get(sent)
         if masked is None:
-            masked = self._masked[told] = _Masked(opening)
+            masked = self._masked[sent] = _Masked(opening)
         changed = {
-            place: told.messages[place]
-            for place in range(masked.count, len(told.messages))
-            if told.messages[place] is not stored.messages[place]
+            place: sent.messages[place]
+            for place in range(masked.count, len(sent.messages))
+            if sent.messages[place] is not stored.messages[place]
         }
-        masked.count = len(told.messages)
+        masked.count = len(sent.messages)
         if changed:
             masked.part = make_part(_encode(_Changes(changed)), masked.part)
         return masked.part
 
 
-def _describe_head(config: ModelConfig, told: Prompt) -> _Head:
+def _describe_head(config: ModelConfig, masked_prompt: Prompt) -> _Head:
     return _Head(
         name=config.name,
         provider=config.provider,
         model=config.model,
-        base_url=_without_credentials(config.base_url),
+        base_url=_remove_credentials(config.base_url),
         window=config.window,
         max_output_tokens=config.max_output_tokens,
         tools=config.tools,
         thinking_tokens=config.thinking_tokens,
-        with_tools=bool(told.tools),
-        system=told.system,
+        with_tools=bool(masked_prompt.tools),
+        system=masked_prompt.system,
     )
 
 
-def _without_credentials(url: str) -> str:
+def _remove_credentials(url: str) -> str:
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")) if url else ""
 
 
-def _all(told: Prompt) -> Part:
-    transcript = told.transcript
+def _make_whole(masked_prompt: Prompt) -> Part:
+    transcript = masked_prompt.transcript
     return make_part(_encode(_Changes(whole=tuple(transcript.messages), newest_message=transcript.newest_message)))
 
 
@@ -195,7 +197,7 @@ def rebuild(stored: StoredStep) -> tuple[ModelConfig, Prompt]:
     )
     prompt = Prompt(
         system=head.system,
-        transcript=_transcript(stored, opening, with_tools=head.with_tools),
+        transcript=_rebuild_transcript(stored, opening, with_tools=head.with_tools),
         context=extra.context,
         tail=extra.tail,
         tools=tools,
@@ -204,7 +206,7 @@ def rebuild(stored: StoredStep) -> tuple[ModelConfig, Prompt]:
     return config, prompt
 
 
-def _transcript(stored: StoredStep, opening: tuple[Message, ...], *, with_tools: bool) -> Transcript:
+def _rebuild_transcript(stored: StoredStep, opening: tuple[Message, ...], *, with_tools: bool) -> Transcript:
     changes = [_decode_changes(each) for each in stored.changes]
     if changes and changes[0].whole is not None:
         view = Transcript(changes[0].whole)
@@ -219,6 +221,6 @@ def _transcript(stored: StoredStep, opening: tuple[Message, ...], *, with_tools:
     for each in changes:
         for place, message in each.changed.items():
             messages[place] = message
-    told = Transcript(messages)
-    told.newest_message = shown.newest_message
-    return told
+    transcript = Transcript(messages)
+    transcript.newest_message = shown.newest_message
+    return transcript

@@ -50,7 +50,7 @@ class ToolRegistry:
         if now - self._looked_at > _LOOK_AGAIN_SECONDS or has_control is not self._had_control:
             self._looked_at, self._had_control = now, has_control
             self._disabled = self._config().disabled_groups
-            added = [*self._live_registered(has_control), *(tool for source in self._sources for tool in source())]
+            added = [*self._list_registered(has_control), *(tool for source in self._sources for tool in source())]
             if added != self._added:
                 self._added = added
                 fresh = {tool.spec.name: tool for tool in added if tool.spec.name not in self._built_in}
@@ -71,6 +71,6 @@ class ToolRegistry:
         config = self._config()
         return config.has_teammates or (config.background.enabled is not False and self._has_coordinator())
 
-    def _live_registered(self, has_control: bool) -> Sequence[Tool]:
+    def _list_registered(self, has_control: bool) -> Sequence[Tool]:
         left_out = self._disabled if has_control else self._disabled | {CONTROL}
         return [tool for tool in self._registered if tool.spec.group not in left_out]

@@ -134,7 +134,7 @@ class Progress(Struct, kw_only=True):
         ready: list[Message] = []
         for call in calls:
             output = self.results.get(call.id)
-            ready.append(self._close(call) if output is None else _result_message(call.id, output))
+            ready.append(self._close(call) if output is None else _make_result_message(call.id, output))
             if output is not None and output.delivers:
                 self.recorder.write(ready, delivers=output.delivers, can_wait=True)
                 ready = []
@@ -217,11 +217,11 @@ class Turn(Struct, frozen=True, kw_only=True):
 Ending = tuple[RunEnd, list[Message]]
 
 
-def _nothing() -> str:
+def _return_nothing() -> str:
     return ""
 
 
-async def _no_denial() -> "Denial":
+async def _find_no_denial() -> "Denial":
     return Denial()
 
 
@@ -243,9 +243,9 @@ class TurnConduct(Struct, frozen=True):
     escalates: bool = False
     # Describes work it has started and would leave unfinished if it ended now (sent to it once); empty if there is
     # none.
-    unfinished: Callable[[], str] = _nothing
+    unfinished: Callable[[], str] = _return_nothing
     # What was denied in work it has started or was told about.
-    find_denial: Callable[[], Awaitable[Denial]] = _no_denial
+    find_denial: Callable[[], Awaitable[Denial]] = _find_no_denial
 
 
 class Briefing(Struct, frozen=True):
@@ -273,7 +273,7 @@ class Briefing(Struct, frozen=True):
 Brief = Callable[[Turn], Awaitable[Briefing]]
 
 
-def _result_message(call_id: str, output: ToolResult) -> Message:
+def _make_result_message(call_id: str, output: ToolResult) -> Message:
     return tool_result(
         call_id,
         output.content,

@@ -198,13 +198,13 @@ class TurnState(Struct, kw_only=True):
             tail += (guest_reminder(guest=turn.request.speaker, primary=turn.request.key.agent, instruction=who),)
         if refused is not None:
             own = render_for_speaker(assistant(refused.text, agent=turn.request.guest))
-            said = (own,) if refused.text.strip() else ()
-            tail = (*tail, *said, refusal([call.name for call in refused.calls]))
+            own_text = (own,) if refused.text.strip() else ()
+            tail = (*tail, *own_text, refusal([call.name for call in refused.calls]))
         tail, self.aside = (*tail, *self.aside), ()
         return Prompt(
-            system=self._system(),
+            system=self._build_system(),
             transcript=self.view or turn.history.transcript(with_tools=bool(self.specs)),
-            context=self._context(),
+            context=self._build_context(),
             tail=tail,
             tools=self.specs,
             max_tokens=hold.reply if self.spends else None,
@@ -220,7 +220,7 @@ class TurnState(Struct, kw_only=True):
             remarks.append(_render_silence(self.turn))
         return " ".join(remarks)
 
-    def _system(self) -> tuple[str, ...]:
+    def _build_system(self) -> tuple[str, ...]:
         """Return the system blocks: instructions first, then framing, so that the prefix is stable between turns."""
         turn, request = self.turn, self.turn.request
         guest = ""
@@ -243,7 +243,7 @@ class TurnState(Struct, kw_only=True):
     def _knows_paths(self) -> bool:
         return _knows_paths(self.turn.model)
 
-    def _context(self) -> tuple[Message, ...]:
+    def _build_context(self) -> tuple[Message, ...]:
         """Return what may differ between turns.
 
         It is placed after the user message, so that everything before it can be cached.
@@ -266,9 +266,9 @@ class TurnState(Struct, kw_only=True):
 
     def estimate_fixed_tokens(self) -> int:
         """Estimate the tokens of what is sent beside the conversation: instructions, framing and tools."""
-        told = sum(map(estimate_text, self._system()))
-        told += sum(map(estimate_message, (*self._context(), *self.briefing.tail)))
-        return told + estimate_tools(self.specs)
+        tokens = sum(map(estimate_text, self._build_system()))
+        tokens += sum(map(estimate_message, (*self._build_context(), *self.briefing.tail)))
+        return tokens + estimate_tools(self.specs)
 
 
 def _render_silence(turn: Turn) -> str:

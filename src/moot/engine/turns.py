@@ -53,16 +53,16 @@ class Turns:
                 raise no_agent(request.speaker)
             history, pending = await self._begin_when_disk_allows(ticket, request)
         except MootError as error:
-            await self._never_began(ticket, request, error)
+            await self._fail_unstarted(ticket, request, error)
             return
-        emit = self._emitter(ticket, request, pending)
+        emit = self._build_emitter(ticket, request, pending)
         try:
             ending = await self._run_to_end(ticket, request, resolved, history, emit)
-            await self._to_its_end(ticket, request, history, pending, ending, emit)
+            await self._run_prepared(ticket, request, history, pending, ending, emit)
         finally:
             self._budgets.close(request)
 
-    async def _to_its_end(
+    async def _run_prepared(
         self,
         ticket: Ticket,
         request: RunRequest,
@@ -73,7 +73,7 @@ class Turns:
     ) -> None:
         end, messages = ending
         progress, is_suspended = ticket.progress, ticket.suspended
-        recorder = progress.recorder if progress is not None else self._recorder(ticket, request, history)
+        recorder = progress.recorder if progress is not None else self._build_recorder(ticket, request, history)
         if progress is not None:
             self._d.loop.record_request(progress)
         if not is_suspended and not pending.is_already_refused():
@@ -85,7 +85,7 @@ class Turns:
             self._histories.drop(request.key)
             with suppress(MootError):
                 await recorder.settle()
-            await self._never_began(ticket, request, refusal)
+            await self._fail_unstarted(ticket, request, refusal)
             return
         if is_suspended:
             fix = "The run goes on once it is back; what it asks stays in `moot inbox`."
@@ -117,8 +117,8 @@ class Turns:
         except Exception as error:
             if not isinstance(error, NotFound):
                 logger.exception("run %s failed outside its loop", request.id)
-            told = error.sentence if isinstance(error, MootError) else f"Something went wrong inside: {error!r}"
-            return RunEnd(outcome=Outcome.INTERNAL_ERROR, error=told), []
+            sentence = error.sentence if isinstance(error, MootError) else f"Something went wrong inside: {error!r}"
+            return RunEnd(outcome=Outcome.INTERNAL_ERROR, error=sentence), []
 
     def owes_end(self, run_id: str) -> bool:
         """Whether the end of the run could not be stored yet."""
@@ -161,7 +161,7 @@ class Turns:
             return history, on_disk(next(entry for entry in history.entries if entry.seq == last))
         # A model is not asked about a message that the disk is about to refuse.
         if not ticket.kept and not request.rerun_of and not self._d.store.is_short_of_room():
-            history = self._or_new(history, request.key, now)
+            history = self._start_if_new(history, request.key, now)
             return history, self._begin_ahead(ticket, request, history)
         epoch = history.epoch if history is not None else 0
         try:
@@ -174,12 +174,12 @@ class Turns:
         except StoreError:
             self._histories.drop(request.key)
             raise
-        history = self._or_new(history, request.key, now)
+        history = self._start_if_new(history, request.key, now)
         history.epoch = begun.epoch
         history.extend([begun.entry])
         return history, on_disk(begun.entry)
 
-    def _or_new(self, history: History | None, key: ConversationKey, now: float) -> History:
+    def _start_if_new(self, history: History | None, key: ConversationKey, now: float) -> History:
         if history is not None:
             return history
         return self._histories.start(Conversation(key=key, created_at=now, updated_at=now))
@@ -213,7 +213,7 @@ class Turns:
         pending.stored.add_done_callback(stop_if_refused)
         return pending
 
-    async def _never_began(self, ticket: Ticket, request: RunRequest, error: MootError) -> None:
+    async def _fail_unstarted(self, ticket: Ticket, request: RunRequest, error: MootError) -> None:
         """Fail a turn that never began. A queued message is unqueued, or later if the disk refuses that."""
         if isinstance(error, StoreError):
             logger.error("a message to %s was refused: %s", request.key.agent, error.message)
@@ -249,7 +249,7 @@ class Turns:
             return RunEnd(outcome=Outcome.MODEL_ERROR, error=error.sentence), []
         if self._d.observe_model is not None:
             model = self._d.observe_model(model, request)
-        progress = ticket.progress = Progress(recorder=self._recorder(ticket, request, history), model=model)
+        progress = ticket.progress = Progress(recorder=self._build_recorder(ticket, request, history), model=model)
         if ticket.resumed:
             await self._go_on_counting(request, history, progress)
         turn = Turn(
@@ -269,7 +269,7 @@ class Turns:
         run = partial(self._d.loop.run, turn, progress)
         task = ticket.task = self._d.supervisor.start(f"run {request.id}", catch(run))
         await _wait_until_over(ticket, task)
-        return await self._ending(ticket, task, progress)
+        return await self._settle_ending(ticket, task, progress)
 
     async def _go_on_counting(self, request: RunRequest, history: History, progress: Progress) -> None:
         """Restore the usage of a run that is resumed after a restart."""
@@ -282,11 +282,13 @@ class Turns:
             if await self._d.asks.is_call_denied(request.id, call_id, name):
                 progress.denied.add(name)
 
-    async def _ending(self, ticket: Ticket, task: "asyncio.Task[Ending | Exception]", progress: Progress) -> Ending:
+    async def _settle_ending(
+        self, ticket: Ticket, task: "asyncio.Task[Ending | Exception]", progress: Progress
+    ) -> Ending:
         """Return how the loop ended, in every case, with a result for each open call."""
         if progress.step is not None:
             progress.step.discard()
-        end, messages = self._verdict(ticket, task, progress)
+        end, messages = self._decide_ending(ticket, task, progress)
         if not progress.calls:
             # No call is open, so pending writes and the end can be written together.
             return end, messages
@@ -297,7 +299,7 @@ class Turns:
             return progress.end(Outcome.INTERNAL_ERROR, error=error.sentence), []
         return end, [*progress.close_calls(), *messages]
 
-    def _verdict(self, ticket: Ticket, task: "asyncio.Task[Ending | Exception]", progress: Progress) -> Ending:
+    def _decide_ending(self, ticket: Ticket, task: "asyncio.Task[Ending | Exception]", progress: Progress) -> Ending:
         if not task.done() or task.cancelled():
             return progress.end(ticket.stop or Outcome.INTERRUPTED), []
         result = task.result()
@@ -318,7 +320,7 @@ class Turns:
 
     # ---- after --------------------------------------------------------------------------------
 
-    def _recorder(self, ticket: Ticket, request: RunRequest, history: History) -> Recorder:
+    def _build_recorder(self, ticket: Ticket, request: RunRequest, history: History) -> Recorder:
         return Recorder(
             store=self._d.store,
             history=history,
@@ -344,7 +346,9 @@ class Turns:
             self._owed[request.id] = (request.key, end, epoch)
         return end
 
-    def _emitter(self, ticket: Ticket, request: RunRequest, pending: PendingMessage) -> Callable[[EventBody], None]:
+    def _build_emitter(
+        self, ticket: Ticket, request: RunRequest, pending: PendingMessage
+    ) -> Callable[[EventBody], None]:
         """Return the emitter of a run. Events are held back until the message is stored; RunStarted is first."""
         stream, monotonic = ticket.stream, self._d.clock.monotonic
         held: list[EventBody] | None = []
@@ -360,11 +364,11 @@ class Turns:
         def start(_stored: "asyncio.Future[Any] | None" = None) -> None:
             nonlocal held
             if not pending.is_refused() and held is not None:
-                said, held = held, None
+                waiting, held = held, None
                 reach("start.before")
                 emit(RunStarted(request.speaker, pending.seq))
                 reach("start.sent")
-                for body in said:
+                for body in waiting:
                     emit(body)
 
         if pending.stored.done():

@@ -26,16 +26,16 @@ async def hide_key(
     """Pass on the events and the error with the key removed."""
     async with aclosing(events):
         secret = await get_secret()
-        said = _KeyRemover(secret) if len(secret) >= _LEAST_SAID else None
+        text = _KeyRemover(secret) if len(secret) >= _LEAST_SAID else None
         try:
             async for event in events:
-                if said is None:
+                if text is None:
                     yield event
                     continue
-                for hidden in said.take(event):
+                for hidden in text.take(event):
                     yield hidden
         except ModelError as error:
-            for held in said.rest() if said is not None else ():
+            for held in text.rest() if text is not None else ():
                 yield held
             hide_in_error(error, secret)
             raise

@@ -44,9 +44,11 @@ async def query_window(ask: Ask, model: str, *, own: bool) -> int:
 
 async def _window_of(listed: Mapping[str, Any], ask: Ask, model: str, *, own: bool) -> int:
     row = _find_row(listed, "data", model)
-    told = _parse(row.get("max_model_len")) if own else next(filter(None, (_parse(row.get(key)) for key in _LISTED)), 0)
-    if told or not own:
-        return told
+    window = (
+        _parse(row.get("max_model_len")) if own else next(filter(None, (_parse(row.get(key)) for key in _LISTED)), 0)
+    )
+    if window or not own:
+        return window
     if row.get("owned_by") == "llamacpp":
         settings = (await ask("/props")).get("default_generation_settings")
         return _parse(settings.get("n_ctx")) if isinstance(settings, dict) else 0
@@ -65,8 +67,8 @@ def _find_row(answer: Mapping[str, Any], key: str, model: str) -> Mapping[str, A
     return next(iter(named or (rows if len(rows) == 1 else [])), {})
 
 
-def _parse(said: object) -> int:
-    return said if isinstance(said, int) and not isinstance(said, bool) and _LEAST <= said <= _MOST else 0
+def _parse(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and _LEAST <= value <= _MOST else 0
 
 
 class QueriedWindow(ModelWrapper[Model]):

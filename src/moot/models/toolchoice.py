@@ -234,8 +234,8 @@ def drop_filler(arguments: Any, tool: ToolSpec | None) -> Any:
     if tool is None or not isinstance(arguments, dict):
         return arguments
     required = tool.parameters.get("required", ())
-    said = {name: value if name in required else _without_filler(value) for name, value in arguments.items()}
-    return {name: value for name, value in said.items() if name in required or not _is_filler(value)}
+    text = {name: value if name in required else _without_filler(value) for name, value in arguments.items()}
+    return {name: value for name, value in text.items() if name in required or not _is_filler(value)}
 
 
 def _without_filler(value: Any) -> Any:

@@ -202,8 +202,8 @@ async def _run_search(content: str, pattern: str, clock: Clock) -> dict[str, Any
     )
     try:
         async with clock.timeout(_SEARCH_SECONDS):
-            said, _ = await child.communicate(bounds + b"\n" + text)
-        answer: dict[str, Any] = msgspec.json.decode(said)
+            output, _ = await child.communicate(bounds + b"\n" + text)
+        answer: dict[str, Any] = msgspec.json.decode(output)
     except TimeoutError:
         raise _too_slow() from None
     except msgspec.DecodeError:

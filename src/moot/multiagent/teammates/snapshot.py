@@ -66,11 +66,11 @@ def render_conversation(entries: Sequence[Entry], *, primary: str, asker: str) -
     """Return the newest messages up to the size limit, each between marks that name its author."""
     pieces: list[str] = []
     room = _CHARACTERS
-    for said in reversed([said for said in _list_quotes(entries, primary, asker) if said.words]):
+    for spoken in reversed([spoken for spoken in _list_quotes(entries, primary, asker) if spoken.words]):
         if room <= 0:
             break
-        pieces.append(said.render(room))
-        room -= len(said.words)
+        pieces.append(spoken.render(room))
+        room -= len(spoken.words)
     return "\n\n".join(reversed(pieces))
 
 

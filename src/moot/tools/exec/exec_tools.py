@@ -370,9 +370,9 @@ def command_result(ending: Ending, printed: str, seconds: float) -> ToolResult:
         }.get(ending.reason, "The command was stopped.")
         return ToolResult(content=f"{why}\nOutput so far:\n{printed}", is_error=True)
     if ending.exit_code:
-        said = next((line.strip() for line in reversed(printed.splitlines()) if line.strip()), "")
+        output = next((line.strip() for line in reversed(printed.splitlines()) if line.strip()), "")
         return ToolResult(
             content=f"Command failed with exit code {ending.exit_code}\nOutput:\n{printed}",
-            failure=said or f"exit code {ending.exit_code}",
+            failure=output or f"exit code {ending.exit_code}",
         )
     return ToolResult(content=printed or "The command succeeded and printed nothing.")

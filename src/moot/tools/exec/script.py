@@ -68,8 +68,8 @@ class ScriptRunner:
         )
         process = await self._sandbox.start(wanted, tape=tape)
         process.limit(seconds)
-        said = command_result(await process.over(), await read_output(process, self._redact), seconds)
-        return replace(said, taint=said.taint | ({sandbox_taint(self._sandbox.config)} - {""}))
+        output = command_result(await process.over(), await read_output(process, self._redact), seconds)
+        return replace(output, taint=output.taint | ({sandbox_taint(self._sandbox.config)} - {""}))
 
 
 def _read_script(path: Path) -> tuple[Path, str, str]:

@@ -22,8 +22,8 @@ def to_tool_result(result: Any, redact: Callable[[str], str]) -> ToolResult:
             pieces.append(f"… more than {MOST_CHARACTERS} characters; the rest was cut")
             break
     if not pieces and result.structured_content is not None:
-        said = redact(clean(json.dumps(result.structured_content, ensure_ascii=False)))
-        pieces.append(said[:MOST_CHARACTERS])
+        text = redact(clean(json.dumps(result.structured_content, ensure_ascii=False)))
+        pieces.append(text[:MOST_CHARACTERS])
     return ToolResult(content="\n".join(pieces) or "(the result is empty)", is_error=bool(result.is_error))
 
 

@@ -266,8 +266,8 @@ class McpServer:
             pause = min(FIRST_PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
             self._not_before = self._needs.clock.monotonic() + pause
             self._problem = self._explain_error(error)
-            told = self._unavailable_error(f"cannot be used: {error.message}")
-            raise (told.mark_untainted() if error.is_untainted else told) from error
+            reported = self._unavailable_error(f"cannot be used: {error.message}")
+            raise (reported.mark_untainted() if error.is_untainted else reported) from error
         return link
 
     def _explain_error(self, error: MootError) -> str:

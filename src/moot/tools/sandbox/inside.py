@@ -89,9 +89,9 @@ def volunteer() -> None:
         return
 
 
-def agree(control: int, said: dict[str, Any]) -> None:
+def agree(control: int, report: dict[str, Any]) -> None:
     """Report what is in force and continue only when the daemon confirms, because it may be gone."""
-    os.write(control, json.dumps(said).encode())
+    os.write(control, json.dumps(report).encode())
     if os.read(control, 1) != b"g":
         os._exit(125)
 

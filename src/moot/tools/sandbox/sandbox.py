@@ -97,8 +97,8 @@ class Sandbox:
             if process.pid:
                 await process.end()
             if isinstance(error, NotStarted):
-                said = tape.text().strip()[:500]
-                raise Unavailable(f"{error.message}: {said}", fix=error.fix) from error
+                output = tape.text().strip()[:500]
+                raise Unavailable(f"{error.message}: {output}", fix=error.fix) from error
             raise
         return process
 
@@ -136,10 +136,10 @@ class Sandbox:
         loop = asyncio.get_running_loop()
         try:
             async with self.clock.timeout(START_SECONDS):
-                said = await loop.sock_recv(ours, 4096)
+                output = await loop.sock_recv(ours, 4096)
         except TimeoutError:
-            said = b""
-        if not said:
+            output = b""
+        if not output:
             raise NotStarted(f"the sandbox did not start in {plan.place}", fix=_AGAIN)
         if not await asyncio.to_thread(_is_mounted, plan):
             raise Conflict("the working directory changed while a command was started in it", fix="Try again.")
@@ -300,15 +300,15 @@ class Sandbox:
                 return SandboxReport(mechanism="missing", missing=(f"{path}: {error.strerror}",))
             theirs.close()
             try:
-                said = ours.recv(4096)
+                output = ours.recv(4096)
             except TimeoutError:
-                said = b""
+                output = b""
             # Without a word of ours it ends by itself.
             ours.close()
             printed, _ = child.communicate(timeout=START_SECONDS)
-        if not said:
+        if not output:
             return SandboxReport(mechanism="missing", missing=(f"{path}: {printed.decode(errors='replace').strip()}",))
-        landlock = int(msgspec.json.decode(said)["landlock"])
+        landlock = int(msgspec.json.decode(output)["landlock"])
         lacking = [] if landlock else ["Landlock (kernel 5.13 or newer)"]
         lacking += [] if asked.seccomp else ["a seccomp filter for this processor"]
         lacking += [] if asked.memory_limit != WATCHER else ["a control group to limit memory"]
@@ -396,5 +396,5 @@ def _candidates() -> list[str]:
 
 
 def _version(path: str) -> str:
-    said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=START_SECONDS, check=False)
-    return said.stdout.strip().rpartition(" ")[2]
+    output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=START_SECONDS, check=False)
+    return output.stdout.strip().rpartition(" ")[2]

@@ -158,8 +158,8 @@ def clone_skills(source: str, config: SkillConfig, *, protocol: str = "https", p
         except subprocess.TimeoutExpired as error:
             raise Unavailable(f"{source} could not be fetched within {_GIT_SECONDS:g} seconds") from error
         if done.returncode:
-            said = (done.stderr.strip().splitlines() or ["git failed"])[-1]
-            raise Unavailable(f"{source} cannot be fetched: {said[:300]}", fix="Check the address.")
+            message = (done.stderr.strip().splitlines() or ["git failed"])[-1]
+            raise Unavailable(f"{source} cannot be fetched: {message[:300]}", fix="Check the address.")
         return _read_local(target, config)
 
 

@@ -37,27 +37,27 @@ async def read_page(body: bytes, *, url: str, charset: str, mode: str, clock: Cl
     )
     try:
         async with clock.timeout(SECONDS * 3):
-            said, _ = await child.communicate(task + body)
+            output, _ = await child.communicate(task + body)
     except TimeoutError:
-        said = b""
+        output = b""
     finally:
         if child.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             await child.wait()
-    return _parse_answer(said)
+    return _parse_answer(output)
 
 
-def _parse_answer(said: bytes) -> Readable:
+def _parse_answer(output: bytes) -> Readable:
     try:
-        told = json.loads(said)
+        answer = json.loads(output)
     except ValueError as error:
         raise Unavailable(
             "the page could not be read: it is too large or too deeply nested", fix="Try another page."
         ) from error
-    if "error" in told:
-        raise Unavailable(told["error"], fix=told["fix"])
-    return Readable(title=told["title"], content=told["content"])
+    if "error" in answer:
+        raise Unavailable(answer["error"], fix=answer["fix"])
+    return Readable(title=answer["title"], content=answer["content"])
 
 
 def main() -> None:

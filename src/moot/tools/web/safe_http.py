@@ -69,18 +69,18 @@ class SafeHttp:
 
         Once any server has responded, an error no longer counts as trusted text (`is_untainted`).
         """
-        heard = asyncio.Event()
+        answered = asyncio.Event()
         try:
-            return await self._fetch(request, heard, only)
+            return await self._fetch(request, answered, only)
         except MootError as error:
-            error.is_untainted = error.is_untainted and not heard.is_set()
+            error.is_untainted = error.is_untainted and not answered.is_set()
             raise
 
-    async def _fetch(self, request: Request, heard: asyncio.Event, only: str) -> HttpAnswer:
+    async def _fetch(self, request: Request, answered: asyncio.Event, only: str) -> HttpAnswer:
         url = parse_web_address(request.url)
         try:
             async with self.clock.timeout(self._seconds), self._connections() as http:
-                return await self._follow(http, url, request, heard, only)
+                return await self._follow(http, url, request, answered, only)
         except TimeoutError as error:
             raise Unavailable(f"{_render_url(url)} did not answer in full within {self._seconds:g} seconds") from error
         except aiohttp.ClientError as error:
@@ -90,7 +90,7 @@ class SafeHttp:
             raise Unavailable(f"{_render_url(url)} sent an invalid response") from error
 
     async def _follow(
-        self, http: aiohttp.ClientSession, url: URL, request: Request, heard: asyncio.Event, only: str
+        self, http: aiohttp.ClientSession, url: URL, request: Request, answered: asyncio.Event, only: str
     ) -> HttpAnswer:
         for _ in range(self._redirects + 1):
             if only and find_origin(str(url)) != only:
@@ -102,7 +102,7 @@ class SafeHttp:
             async with http.request(
                 request.method, url, headers=request.headers, data=request.body, allow_redirects=False
             ) as response:
-                heard.set()
+                answered.set()
                 if response.status not in _REDIRECTS or "Location" not in response.headers:
                     return await self._answer(response, url)
                 url = _redirect_target(url, response.headers["Location"])

@@ -25,7 +25,7 @@ from tests.simulation.scenario import Scenario
 SEEDS = (166, 400, 438, 993, 1312, 1508, *range(20))
 AUTOMATION_SEEDS = (7710002, 7710041, 7720216, *range(8))
 # 58 has found something once: mail that came while a run was being prepared woke nobody.
-MAIL_SEEDS = tuple(range(60))
+MAIL_SEEDS = tuple(range(200))
 # So many are played in one test, because looking for garbage after it takes longer than a seed.
 _TOGETHER = 10
 

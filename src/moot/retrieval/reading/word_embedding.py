@@ -4,6 +4,7 @@ The meanings are those of routing: English words, and words of other languages b
 hashed besides, so that inflected, compound and unknown words find each other.
 """
 
+import os
 from functools import cache, lru_cache
 from typing import Any
 from zlib import crc32
@@ -21,13 +22,22 @@ _PARTS = 64
 _SHORTEST, _LONGEST = 3, 5
 _MOST_WORDS = 400
 _FULL = 127
+_THREADS = "OPENBLAS_NUM_THREADS"
 
 
+@cache
 def load_numpy() -> Any:
+    # One search at a time needs one thread; more of them cost more processor time than they save. Numpy reads the
+    # variable when it is imported; commands of agents must not inherit it.
+    has_own = _THREADS in os.environ
+    os.environ.setdefault(_THREADS, "1")
     try:
         import numpy  # noqa: PLC0415 - in an extra
     except ImportError:
         raise Unavailable("vectors need the extra rag", fix="pip install 'moot[rag]'") from None
+    finally:
+        if not has_own:
+            os.environ.pop(_THREADS, None)
     return numpy
 
 

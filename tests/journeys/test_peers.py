@@ -418,6 +418,41 @@ async def test_the_sender_and_the_receiver_are_told_once_of_mail_that_others_evi
             assert len(daemon.cli_json("peers", "dead")["data"]) == 1
 
 
+@pytest.mark.parametrize("event", ["kill", "restart", "compaction", "queue"])
+async def test_an_eviction_during_a_turn_survives_what_happens_to_it(
+    home: Home, provider: Provider, event: str
+) -> None:
+    """The rest of the mail is shown once, and the eviction is told once."""
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program({"text": "Morning."}, {"hold": True})
+            await talk.say("bob", "hello")
+            held = talk.start("bob", "think")
+            await held.until("start")
+            for number in range(65):
+                await talk.ask(send_mail=pb.SendMailMsg(agent="bob", content=f"message {number}."))
+            provider.program(*({"text": "I see."} for _ in range(6)))
+            queued = talk.start("bob", "what is new?") if event == "queue" else None
+            if queued is not None:
+                await queued.until("queued")
+            if event != "restart":
+                await talk.kill("bob")
+                await held.end()
+            if event == "compaction":
+                await talk.compact("bob")
+            if queued is not None:
+                assert (await queued.end()).outcome == "completed"
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            for _ in range(2):
+                await talk.say("bob", "what now?")
+            text = said(provider.bodies()[-1])
+            assert text.count("1 message for you was evicted unread") == 1
+            shown = re.findall(r"message (\d+)\.", text)
+            assert shown == [str(number) for number in range(1, 65)]
+            assert len(daemon.cli_json("peers", "dead")["data"]) == 1
+
+
 async def test_a_sender_that_evicts_its_own_mail_is_told_by_the_result(home: Home, provider: Provider) -> None:
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:

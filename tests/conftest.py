@@ -45,6 +45,8 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        # Seldom: a test leaves little, and what it keeps would be looked through again and again.
+        gc.set_threshold(20_000, 20, 20)
         gc.enable()
 
 

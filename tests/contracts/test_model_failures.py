@@ -71,8 +71,8 @@ def test_a_stream_cut_at_any_byte_ends_exactly_once(
 ) -> None:
     stream = b"".join((say.openai_events if wire == "openai" else say.anthropic_events)(ANSWER))
     settings = config(provider, wire, retries=0)
-    # Every fourth byte; the wires and the two ways in which a stream can break off begin at different ones.
-    cuts = list(range(first + 2 * WIRES.index(wire), len(stream), 4))
+    # Every seventh byte; the wires and the two ways in which a stream can break off begin at different ones.
+    cuts = list(range(first + 2 * WIRES.index(wire), len(stream), 7))
     provider.program(*({**ANSWER, **ending, "match": f"^cut {cut}$", "cut_at": cut} for cut in cuts))
 
     async def all_cuts() -> list[Said]:

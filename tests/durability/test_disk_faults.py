@@ -33,7 +33,7 @@ LOOKING = Tuning(synchronous="OFF")
 # After how many faults a store is opened once more; what was stored is read after every one.
 _REOPENED = 4
 # Every write and sync fails once with MOOT_FAULT_STEP=1, which takes a minute; each way of failing has its own places.
-_STEP = int(os.environ.get("MOOT_FAULT_STEP", "3"))
+_STEP = int(os.environ.get("MOOT_FAULT_STEP", "4"))
 
 
 class Ledger:

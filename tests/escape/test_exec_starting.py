@@ -24,7 +24,7 @@ from tests.daemon_process import Home, eventually
 from tests.daemon_thread import daemon_thread
 from tests.escape.exec_kit import Bench, marked
 
-TRIES = 40
+TRIES = 20
 ROOT = Path(__file__).resolve().parents[2]
 
 # A starter as the daemon is one: it starts a command when it is told to.
@@ -159,8 +159,8 @@ async def test_a_daemon_that_is_killed_at_any_moment_of_a_start_leaves_nothing_t
         orphans.sweep()
         return not marked(mark)
 
-    for number in range(12):
-        await asyncio.to_thread(killed, tmp_path / str(number), f"sleep 60 # {mark}", after=number / 500)
+    for number in range(8):
+        await asyncio.to_thread(killed, tmp_path / str(number), f"sleep 60 # {mark}", after=number / 350)
         assert await eventually(over)
 
 

@@ -15,7 +15,7 @@ def _check(refused: BadRequest) -> None:
     assert refused.fix
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(st.binary(max_size=64), max_size=20), st.integers(min_value=0, max_value=4096))
 def test_any_bytes_are_frames_or_a_refusal(pieces: list[bytes], limit: int) -> None:
     decoder = FrameDecoder(limit)
@@ -35,7 +35,7 @@ def test_any_bytes_are_frames_or_a_refusal(pieces: list[bytes], limit: int) -> N
         assert decoder.pending < 4 + limit
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.binary(max_size=300))
 def test_any_payload_is_a_message_or_a_refusal(payload: bytes) -> None:
     try:

@@ -95,7 +95,7 @@ def _check_archives(imported: ImportedConversation) -> None:
         end = archive.last_seq
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(_row, max_size=12))
 def test_any_file_gives_a_valid_history(rows: list[str]) -> None:
     imported = import_lines("\n".join(rows), agent="crab", sender="user")

@@ -104,32 +104,40 @@ def test_without_the_model_it_says_so_and_falls_back(bare: Home) -> None:
     check_tour(data)
 
 
-def test_it_can_be_shown_again_and_leaves_no_daemon_behind(bare: Home) -> None:
-    for _ in range(2):
-        done = demo(bare, **NO_INDEX)
+# How the command is called when it is shown for the first and for the second time.
+CALLED = ("moot", "./dev moot")
 
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What is shown without the model, twice in one home, by how the command is called."""
+    home, said = Home(tmp_path_factory.mktemp("shown") / "home"), {}
+    for called in CALLED:
+        done = demo(home, MOOT_DEV=called, **NO_INDEX)
         assert done.returncode == 0, done.stderr
-        assert "9. Everything is still there." in done.stdout
-        assert "Scripted answers were shown" in done.stdout
-        assert run_cli(bare, "status").returncode == 69
+        assert run_cli(home, "status").returncode == 69, "a daemon was left behind"
+        said[called] = done.stdout
+    return said
 
 
-def test_the_recall_shows_the_guest_by_name(bare: Home) -> None:
-    done = demo(bare, **NO_INDEX)
+@pytest.mark.parametrize("called", CALLED)
+def test_it_can_be_shown_again_and_leaves_no_daemon_behind(shown: dict[str, str], called: str) -> None:
+    assert "9. Everything is still there." in shown[called]
+    assert "Scripted answers were shown" in shown[called]
 
-    step = done.stdout.partition("7. You search the archives")[2].partition("8. The daemon")[0]
+
+def test_the_recall_shows_the_guest_by_name(shown: dict[str, str]) -> None:
+    step = shown["moot"].partition("7. You search the archives")[2].partition("8. The daemon")[0]
     assert "   writer: " in step
     assert "   critic: " in step
     assert "   you: " in step
 
 
-@pytest.mark.parametrize(("called", "expected"), [("moot", "   moot init "), ("./dev moot", "   ./dev moot init ")])
-def test_what_comes_next_is_named_as_the_person_has_to_type_it(bare: Home, called: str, expected: str) -> None:
-    done = demo(bare, MOOT_DEV=called, **NO_INDEX)
-
-    after = done.stdout.partition("Next:")[2]
-    assert expected in after
-    assert after.count("moot chat") == after.count(f"{called or 'moot'} chat") == 2
+@pytest.mark.parametrize("called", CALLED)
+def test_what_comes_next_is_named_as_the_person_has_to_type_it(shown: dict[str, str], called: str) -> None:
+    after = shown[called].partition("Next:")[2]
+    assert f"   {called} init " in after
+    assert after.count("moot chat") == after.count(f"{called} chat") == 2
 
 
 def test_no_word_is_broken_where_the_terminal_ends(bare: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from fcntl import F_SETPIPE_SZ, fcntl
 from pathlib import Path
 
 from moot.client.connection import connect
@@ -11,11 +12,13 @@ from moot.wire import moot_pb2 as pb
 
 async def test_a_standard_error_that_nobody_reads_does_not_stop_the_daemon(tmp_path: Path) -> None:
     agents = tmp_path / "agents"
-    for number in range(3000):
+    for number in range(150):
         (agents / f"broken-{number}-{'x' * 40}").mkdir(parents=True)
         (agents / f"broken-{number}-{'x' * 40}" / "AGENT.md").write_text("no front matter", encoding="utf-8")
     (tmp_path / "config.toml").write_text('[listen]\nhttp = "off"\ntcp = "off"\n', encoding="utf-8")
     unread, writing = os.pipe()
+    # The least a pipe can hold.
+    fcntl(writing, F_SETPIPE_SZ, 4096)
     environ = {**os.environ, "MOOT_HOME": str(tmp_path)}
     daemon = subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, "-m", "moot", "serve"], env=environ, stdout=subprocess.PIPE, stderr=writing, text=True

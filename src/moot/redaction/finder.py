@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from sys import byteorder
 
 # Bytes are read in blocks of this size; any text of at least LONG bytes contains a whole block.
 GRAM = 8
@@ -83,10 +84,10 @@ def _as_numbers(data: bytes, size: int) -> memoryview:
     return whole.cast("Q") if size == GRAM else whole.cast("I") if size == 4 else whole.cast("H")
 
 
-def _leading_numbers(text: bytes, size: int) -> Iterator[int]:
-    """Yield the integers in the first bytes of the text, one of which is read at any alignment."""
-    for start in range(min(size, len(text) - size + 1)):
-        yield _as_numbers(text[start : start + size], size)[0]
+def _leading_numbers(text: bytes, size: int) -> list[int]:
+    """Return the integers in the first bytes of the text, one of which is read at any alignment."""
+    starts = range(min(size, len(text) - size + 1))
+    return [int.from_bytes(text[start : start + size], byteorder) for start in starts]
 
 
 def _find_all(text: bytes, data: bytes) -> Iterator[Span]:

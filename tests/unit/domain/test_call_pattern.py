@@ -54,7 +54,7 @@ def offered(command: str) -> CallPattern:
 
 
 @given(COMMANDS)
-@settings(max_examples=250)
+@settings(max_examples=120)
 def test_words_are_exactly_those_that_a_shell_passes_to_one_program(command: str) -> None:
     words = read_plain_words(command)
     if words is None:
@@ -67,7 +67,7 @@ def test_words_are_exactly_those_that_a_shell_passes_to_one_program(command: str
 
 
 @given(COMMANDS)
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_no_text_that_is_not_the_words_of_the_pattern_matches(tail: str) -> None:
     pattern = offered("pytest -q tests/a.py 3")
     command = f"pytest -q tests/{tail}"

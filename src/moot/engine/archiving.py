@@ -55,6 +55,7 @@ class Archiving:
         finally:
             # What follows is loaded from the store, also if it is not known whether the change was written.
             self._d.histories.drop(ticket.key)
+            self._d.asks.rules.invalidate()
         self._announce(ticket.key, newest)
         return newest
 

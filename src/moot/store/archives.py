@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, ConversationKey, Opening, find_opening
 from moot.domain.errors import Conflict, NotFound
-from moot.store import dialect, nodes, rows
+from moot.store import dialect, nodes, rows, rules
 
 
 def add(db: apsw.Connection, key: ConversationKey, archive: Archive, node: int, epoch: int) -> Archive:
@@ -38,6 +38,7 @@ def open_stretch(
         closed = _reopen_after(db, conversation, resumed)
     title = continued.title if continued is not None else ""
     db.execute("UPDATE conversations SET title = ? WHERE id = ?", (title, conversation))
+    rules.delete_for_stretch(db, key)
     return closed
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from moot.domain.approval import Rule
 from moot.domain.call_pattern import CallPattern
+from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
 from moot.store import rows
 from moot.store.transactions import Transactions
@@ -53,6 +54,11 @@ def write(db: apsw.Connection, rules: Sequence[Rule], by: str, now: float) -> No
             " created_by, matcher) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (*bounds, rule.pattern, now, by, _encode_matcher(rule)),
         )
+
+
+def delete_for_stretch(db: apsw.Connection, key: ConversationKey) -> None:
+    """Delete the rules of this conversation, which last until a new stretch of it begins."""
+    db.execute("DELETE FROM rules WHERE agent = ? AND sender = ? AND of_conversation", (key.agent, key.sender))
 
 
 def _rule(row: rows.Row) -> Rule:

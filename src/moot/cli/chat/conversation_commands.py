@@ -15,7 +15,7 @@ _MOST_LISTED = 20
 
 
 COMMANDS = {
-    "new": "archive the conversation and begin a new one",
+    "new": "archive the conversation and begin a new one, without the rules of this conversation",
     "resume": "list earlier conversations; /resume NUMBER continues one",
     "clear": "clear the screen; the conversation stays as it is",
     "model": "show the model; /model NAME switches it here",

@@ -33,7 +33,7 @@ class Decisions:
         message = held.message
         views = [view for view in self._chat.views if message.ask_id in view.approvals]
         for view in views:
-            view.decisions[message.ask_id] = message.decision
+            view.decisions[message.ask_id] = message
         try:
             await self._chat.request(pb.ClientMessage(decide_ask=message))
         except Unreachable:

@@ -57,7 +57,7 @@ class RunView:
         self.asked: pb.AskUserEvent | None = None
         self.approvals: dict[str, pb.ApprovalEvent] = {}
         # Decisions made in this chat, until the daemon confirms them.
-        self.decisions: dict[str, str] = {}
+        self.decisions: dict[str, pb.DecideAskMsg] = {}
         self.end: pb.StreamEnd | None = None
 
     @property
@@ -187,8 +187,8 @@ class RunView:
         approval = self.approvals.pop(event.ask_id, None)
         if not self.approvals:
             self._set_status(self._running_calls())
-        here = self.decisions.pop(event.ask_id, "")
-        return [lines.render_decision(approval, event.state, here)] if approval is not None else []
+        here = self.decisions.pop(event.ask_id, pb.DecideAskMsg())
+        return [] if approval is None else [lines.render_decision(approval, event.state, here.decision, here.pattern)]
 
     def _on_preparing(self, event: pb.PreparingEvent) -> list[Line]:
         self.status = preparation.render_preparing(event)

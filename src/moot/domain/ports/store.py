@@ -311,7 +311,8 @@ class Store(Protocol):
         """Archive the current messages as `closing` (None if there are none) and begin anew, in one transaction.
 
         The archive gets the title of the conversation, if it has one. What follows begins with nothing, or with the
-        archive `resumed`, whose title the conversation gets. Returns the newest archive.
+        archive `resumed`, whose title the conversation gets. The rules of the conversation (domain/approval.py) are
+        deleted. Returns the newest archive.
         """
         ...
 

@@ -198,6 +198,9 @@ def open_stretch(db: Database, key: ConversationKey, closing: Archive | None, re
         closed = db.archives.put((row.id, newest.number), replace(newest, is_closed=True, resumed=resumed))
     title = continued.title if continued is not None else ""
     db.change_conversation(db.conversations[row.id], title=title)
+    for number, rule in db.rules.pairs():
+        if rule.is_of_conversation and (rule.agent, rule.sender) == (key.agent, key.sender):
+            db.rules.remove(number)
     return closed
 
 

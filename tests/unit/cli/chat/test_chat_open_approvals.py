@@ -235,7 +235,7 @@ def test_a_view_shows_the_call_its_diff_and_what_became_of_it() -> None:
 def test_what_was_decided_on_this_screen_is_said_in_full(decision: str, said: str) -> None:
     view = RunView("ada", lambda: 1.0)
     view.take(pb.StreamEvent(approval_opened=approval()))
-    view.decisions["a"] = decision
+    view.decisions["a"] = pb.DecideAskMsg(decision=decision)
 
     closed = view.take(pb.StreamEvent(approval_closed=pb.ApprovalClosedEvent(ask_id="a", state="granted")))
 

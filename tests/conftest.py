@@ -22,7 +22,7 @@ from tests.virtual_time import VirtualTimeLoop
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["tests.jitter"]
+pytest_plugins = ["tests.forked_workers", "tests.jitter"]
 
 store_shortcuts.copy_new_stores()
 store_shortcuts.skip_syncs()

@@ -8,15 +8,18 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tomllib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, TextIO
 
 import apsw
 
+from moot.cli.main import main
 from moot.client.connection import connect
 from tests import fork_server
 from tests.talking import Talking
@@ -152,7 +155,7 @@ class LiveDaemon:
             yield Talking(connection, patience=patience)
 
     def cli(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-        return run_cli(self.home, *arguments, stdin=stdin)
+        return call_cli(self.home, *arguments, stdin=stdin)
 
     def cli_json(self, *arguments: str) -> Any:
         """What `moot … --json` printed: the whole document."""
@@ -236,6 +239,69 @@ def _first_line(process: "subprocess.Popen[str]") -> str:
 def run_cli(home: Home, *arguments: str, stdin: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "moot", *arguments]
     return fork_server.run(command, env=home.environment(**environment), input=stdin, timeout=PATIENCE)
+
+
+def call_cli(home: Home, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    """Run `moot …` in this process and return what a process would have; in a thread beside the test it is one."""
+    if threading.current_thread() is not threading.main_thread():
+        # The standard streams belong to the whole process.
+        return run_cli(home, *arguments, stdin=stdin)
+    with _text_file(stdin) as given, _text_file() as out, _text_file() as err:
+        with _process_state(home.environment(), given, out, err), _no_running_loop():
+            code = _exit_code(arguments)
+        return subprocess.CompletedProcess(["moot", *arguments], code, _content(out), _content(err))
+
+
+def _exit_code(arguments: tuple[str, ...]) -> int:
+    try:
+        main(arguments)
+    except SystemExit as leaving:
+        return int(leaving.code or 0)
+    return 0
+
+
+@contextmanager
+def _process_state(environment: Mapping[str, str], *streams: TextIO) -> Iterator[None]:
+    before, streams_before = dict(os.environ), (sys.stdin, sys.stdout, sys.stderr)
+    _replace_environment(environment)
+    sys.stdin, sys.stdout, sys.stderr = streams
+    try:
+        yield
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = streams_before
+        _replace_environment(before)
+
+
+def _replace_environment(wanted: Mapping[str, str]) -> None:
+    for name in os.environ.keys() - wanted.keys():
+        del os.environ[name]
+    os.environ.update(wanted)
+
+
+@contextmanager
+def _no_running_loop() -> Iterator[None]:
+    """Let a command run a loop of its own while the one of the test stands still."""
+    loop = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(loop)
+
+
+@contextmanager
+def _text_file(content: str = "") -> Iterator[TextIO]:
+    """A real file: commands look at descriptors."""
+    with TemporaryFile("w+", encoding="utf-8", newline="") as file:
+        file.write(content)
+        file.seek(0)
+        yield file
+
+
+def _content(file: TextIO) -> str:
+    file.flush()
+    file.seek(0)
+    return file.read()
 
 
 @contextmanager

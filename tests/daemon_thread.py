@@ -6,26 +6,20 @@ of `tests.daemon_process.running`; what needs a process (kill -9, signals, exit 
 
 import asyncio
 import logging
-import os
-import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from subprocess import CompletedProcess
-from tempfile import TemporaryFile
-from typing import TextIO
 
 import uvloop
 
-from moot.cli.main import main
 from moot.daemon.app import Daemon, describe_addresses, serve_until
 from moot.daemon.clock import ManualClock, SystemClock
 from moot.daemon.log import open_log_file
 from moot.daemon.paths import Paths
 from moot.domain.ports.clock import Clock
 from moot.redaction.redactor import LogRedaction, Redactor
-from tests.daemon_process import PATIENCE, Home, LiveDaemon, eventually, run_cli
+from tests.daemon_process import PATIENCE, Home, LiveDaemon, eventually
 from tests.talking import Speech
 
 # How long runs in flight may go on when a test is over.
@@ -91,9 +85,6 @@ class DaemonThread(LiveDaemon):
         assert not self._thread.is_alive(), "the daemon did not stop"
         if self._failure is not None:
             raise self._failure
-
-    def cli(self, *arguments: str, stdin: str = "") -> "CompletedProcess[str]":
-        return call_cli(self.home, *arguments, stdin=stdin)
 
     def _call(self, function: object) -> None:
         if self._loop is not None and callable(function) and self._thread.is_alive():
@@ -168,66 +159,3 @@ def _logging_to(handler: logging.Handler) -> Iterator[None]:
         root.removeHandler(handler)
         handler.close()
         _logs_to.reset(token)
-
-
-def call_cli(home: Home, *arguments: str, stdin: str = "") -> "CompletedProcess[str]":
-    """Run `moot …` in this process and return what a process would have; in a thread beside the test it is one."""
-    if threading.current_thread() is not threading.main_thread():
-        # The standard streams belong to the whole process.
-        return run_cli(home, *arguments, stdin=stdin)
-    with _text_file(stdin) as given, _text_file() as out, _text_file() as err:
-        with _process_state(home.environment(), given, out, err), _no_running_loop():
-            code = _exit_code(arguments)
-        return CompletedProcess(["moot", *arguments], code, _content(out), _content(err))
-
-
-def _exit_code(arguments: tuple[str, ...]) -> int:
-    try:
-        main(arguments)
-    except SystemExit as leaving:
-        return int(leaving.code or 0)
-    return 0
-
-
-@contextmanager
-def _process_state(environment: Mapping[str, str], *streams: TextIO) -> Iterator[None]:
-    before, streams_before = dict(os.environ), (sys.stdin, sys.stdout, sys.stderr)
-    _replace_environment(environment)
-    sys.stdin, sys.stdout, sys.stderr = streams
-    try:
-        yield
-    finally:
-        sys.stdin, sys.stdout, sys.stderr = streams_before
-        _replace_environment(before)
-
-
-def _replace_environment(wanted: Mapping[str, str]) -> None:
-    for name in os.environ.keys() - wanted.keys():
-        del os.environ[name]
-    os.environ.update(wanted)
-
-
-@contextmanager
-def _no_running_loop() -> Iterator[None]:
-    """Let a command run a loop of its own while the one of the test stands still."""
-    loop = asyncio._get_running_loop()
-    asyncio._set_running_loop(None)
-    try:
-        yield
-    finally:
-        asyncio._set_running_loop(loop)
-
-
-@contextmanager
-def _text_file(content: str = "") -> Iterator[TextIO]:
-    """A real file: commands look at descriptors."""
-    with TemporaryFile("w+", encoding="utf-8", newline="") as file:
-        file.write(content)
-        file.seek(0)
-        yield file
-
-
-def _content(file: TextIO) -> str:
-    file.flush()
-    file.seek(0)
-    return file.read()

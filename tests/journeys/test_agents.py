@@ -8,7 +8,7 @@ import pytest
 
 from moot.domain.agent import ROLES
 from moot.domain.errors import ConfigError, NotFound
-from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, run_cli
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, call_cli, eventually
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.terminal import terminal
@@ -402,13 +402,13 @@ def test_the_role_of_an_agent_is_shown_and_an_unknown_one_is_told_with_its_line(
 def test_the_first_agent_of_ones_own_says_which_go_for_it(tmp_path: Path) -> None:
     home = Home(tmp_path / "home").furnish(agents=())
     (tmp_path / "reader.md").write_text("---\ndescription: d\ntools: Read, Grep\ntemperature: 0.1\n---\nDo it.\n")
-    first = run_cli(home, "agent", "import", str(tmp_path / "reader.md"))
-    second = run_cli(home, "agent", "new", "judge")
+    first = call_cli(home, "agent", "import", str(tmp_path / "reader.md"))
+    second = call_cli(home, "agent", "new", "judge")
     (home.path / "agents" / "reader" / "AGENT.md").unlink()
     path = home.path / "agents" / "judge" / "AGENT.md"
     template = path.read_text()
     path.unlink()
-    third = run_cli(home, "agent", "new", "critic", "--json")
+    third = call_cli(home, "agent", "new", "critic", "--json")
 
     assert "code-reviewer, data-analyst, translator" in first.stderr
     assert "  Grep became fs_search.\n" in first.stdout
@@ -428,9 +428,9 @@ def test_a_misspelt_key_is_told_with_its_line_and_breaks_nothing(home: Home, tmp
         f"{path}:5: unknown key `modle`, ignored; did you mean `model`?",
     ]
 
-    checked = run_cli(home, "agent", "validate", "dora")
-    shape = data(run_cli(home, "agent", "validate", "dora", "--json"))
-    foreign = data(run_cli(home, "agent", "validate", str(theirs), "--json"))
+    checked = call_cli(home, "agent", "validate", "dora")
+    shape = data(call_cli(home, "agent", "validate", "dora", "--json"))
+    foreign = data(call_cli(home, "agent", "validate", str(theirs), "--json"))
     with daemon_thread(home) as daemon:
         listed = daemon.cli("agent", "list")
         (dora,) = [each for each in data(daemon.cli("agent", "list", "--json")) if each["name"] == "dora"]
@@ -470,10 +470,10 @@ def test_validation_names_every_bad_file_with_its_line_and_needs_no_daemon(home:
     bad = write(tmp_path / "some", "worse", "prefixes:\n  - ok_*\n  - not ok\n")
     model = write(tmp_path / "some", "odd", "model: nowhere\n")
 
-    done = run_cli(home, "agent", "validate", str(tmp_path / "some"), "--json")
-    all_own = run_cli(home, "agent", "validate", "--json")
-    single = run_cli(home, "agent", "validate", str(bad))
-    absent = run_cli(home, "agent", "validate", "ghost", "--json")
+    done = call_cli(home, "agent", "validate", str(tmp_path / "some"), "--json")
+    all_own = call_cli(home, "agent", "validate", "--json")
+    single = call_cli(home, "agent", "validate", str(bad))
+    absent = call_cli(home, "agent", "validate", "ghost", "--json")
 
     found = {each["path"]: each["flaw"] for each in json.loads(done.stdout)["data"]}
     assert done.returncode == 78

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moot.daemon.config.config_file import load_config
-from tests.daemon_process import Home, eventually, run_cli
+from tests.daemon_process import Home, call_cli, eventually, run_cli
 from tests.daemon_thread import DaemonThread, daemon_thread
 from tests.fake_provider import Provider
 from tests.fake_provider.client import running as running_provider
@@ -63,7 +63,7 @@ def test_a_key_set_after_the_daemon_started_is_stored_and_used_at_once(daemon: D
     run_cli(daemon.home, "secrets", "set", "LATE_KEY", "--from-env", "NEW", NEW="sk-tests-wrong-key")
     refused = daemon.cli("ask", "moot", "hello")
     assert "does not accept the key in the secret 'LATE_KEY' (401)" in refused.stderr
-    run_cli(daemon.home, "secrets", "rm", "LATE_KEY", "--yes")
+    call_cli(daemon.home, "secrets", "rm", "LATE_KEY", "--yes")
     assert find_model(daemon, LATE_KEY=KEY)[0] == "error"
     assert KEY not in (daemon.home.path / "config.toml").read_text() + daemon.home.log.read_text()
 

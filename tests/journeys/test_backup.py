@@ -9,7 +9,7 @@ import pytest
 
 from moot.daemon.vault.master_key import load_key
 from tests.daemon_process import CONFIG as PLAIN_CONFIG
-from tests.daemon_process import Home, run_cli
+from tests.daemon_process import Home, call_cli, run_cli
 from tests.daemon_thread import daemon_thread
 from tests.scripting import script
 
@@ -108,7 +108,7 @@ def test_a_restore_that_is_killed_leaves_the_old_home_or_the_new_one(
         assert not (home.path / "data" / "restore.json").exists()
     if expected == "new":
         # What was unpacked is removed by the next restore, which succeeds.
-        assert run_cli(home, "restore", str(archive), "--yes").returncode == 0
+        assert call_cli(home, "restore", str(archive), "--yes").returncode == 0
         assert not list(home.path.glob("**/.moot-restoring-*"))
         assert (next((home.path / "before-restore").glob("agents.*")) / "zoe" / "AGENT.md").exists()
 
@@ -154,7 +154,7 @@ def test_a_hostile_archive_changes_nothing(home: Home, tmp_path: Path, name: str
         made.compress_type = zipfile.ZIP_DEFLATED
         packed.writestr(made, content)
     before = {path: path.read_bytes() for path in home.path.rglob("*") if path.is_file()}
-    refused = run_cli(home, "restore", str(archive), "--yes")
+    refused = call_cli(home, "restore", str(archive), "--yes")
     assert refused.returncode != 0
     assert "is not a backup of a home" in refused.stderr
     after = {path: path.read_bytes() for path in home.path.rglob("*") if path.is_file() and path.name != "moot.lock"}

@@ -16,7 +16,7 @@ from moot.daemon.configured_broker import make_broker_name
 from tests.contracts.broker_kit import STORE, Recorder, make_parcel, publish
 from tests.contracts.test_nats_problems import Connection, wait_until
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import Home, eventually, run_cli, spawn
+from tests.daemon_process import Home, call_cli, eventually, run_cli, spawn
 from tests.daemon_thread import DaemonThread, daemon_thread
 from tests.nats_server import NatsServer, nats_server
 
@@ -82,7 +82,7 @@ async def test_a_daemon_is_alone_by_default_and_says_what_is_wrong_with_a_broker
 )
 def test_a_wrong_section_is_refused_with_its_line(home: Home, line: str, reason: str) -> None:
     home.write_config(f"[broker]\n{line}\n")
-    done = run_cli(home, "doctor", "--json")
+    done = call_cli(home, "doctor", "--json")
     assert done.returncode != 0
     assert "config.toml:2" in done.stdout
     assert reason in done.stdout

@@ -7,7 +7,7 @@ from typing import Any
 from moot.daemon.clock import ManualClock
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import Home, eventually, run_cli, running
+from tests.daemon_process import Home, call_cli, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.teaming import TEAM, asked, called, eventually_idle, results
@@ -189,7 +189,7 @@ async def test_answers_from_documents_are_still_spent_after_a_kill(home: Home, t
         ),
     )
     with running(home) as daemon:
-        run_cli(home, "run", "go", "--bg", "--agent", "librarian", "--cwd", str(tmp_path))
+        call_cli(home, "run", "go", "--bg", "--agent", "librarian", "--cwd", str(tmp_path))
         await eventually(lambda: asked(home, "SELECT count(*) FROM messages WHERE role = 'tool'") == 2)
         daemon.kill_9()
     with daemon_thread(home):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests import fork_server
-from tests.daemon_process import PATIENCE, Home, LiveDaemon, run_cli
+from tests.daemon_process import PATIENCE, Home, LiveDaemon, call_cli, run_cli
 from tests.terminal import Terminal, terminal
 
 ESCAPE, CONTROL_C, CONTROL_D, TAB = "\x1b", "\x03", "\x04", "\t"
@@ -395,7 +395,7 @@ def test_after_a_crash_a_queued_message_is_shown_once_and_gone_when_it_was_answe
             person.wait_on_screen("ada thinking")
             person.enter("second")
             person.wait_on_screen("second  (queued 1")
-            os.kill(json.loads(run_cli(home, "status", "--json").stdout)["data"]["pid"], signal.SIGKILL)
+            os.kill(json.loads(call_cli(home, "status", "--json").stdout)["data"]["pid"], signal.SIGKILL)
             person.wait_for("lost the connection to the daemon")
             person.wait_on_screen("1 queued · connecting")
             assert run_cli(home, "up").returncode == 0
@@ -424,7 +424,7 @@ def test_after_a_crash_the_chat_says_how_the_run_of_another_client_ended(home: H
                 stderr=subprocess.DEVNULL,
             )
             person.wait_on_screen("ada thinking")
-            os.kill(json.loads(run_cli(home, "status", "--json").stdout)["data"]["pid"], signal.SIGKILL)
+            os.kill(json.loads(call_cli(home, "status", "--json").stdout)["data"]["pid"], signal.SIGKILL)
             other.wait(PATIENCE)
             person.wait_for("lost the connection to the daemon")
             assert run_cli(home, "up").returncode == 0

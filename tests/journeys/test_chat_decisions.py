@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import Home, run_cli
+from tests.daemon_process import Home, call_cli, run_cli
 from tests.terminal import terminal
 
 CONFIG = PLAIN + '\n[security.interceptor]\nsensitive_tools = ["set_title"]\n'
@@ -24,7 +24,7 @@ KEYS = "o once · r run · c conversation · a always · d deny, then Enter"
 
 
 def kill_9(home: Home) -> None:
-    os.kill(json.loads(run_cli(home, "status", "--json").stdout)["data"]["pid"], signal.SIGKILL)
+    os.kill(json.loads(call_cli(home, "status", "--json").stdout)["data"]["pid"], signal.SIGKILL)
 
 
 @pytest.mark.parametrize(("typed", "came"), [("o", "The title is now"), ("d", "owner denied")])
@@ -55,11 +55,11 @@ def test_a_decision_on_what_was_settled_meanwhile_decides_nothing(home: Home) ->
     try:
         with terminal(home, "chat", "ada", "-m", "name it now") as person:
             person.wait_on_screen(KEYS)
-            (ask,) = json.loads(run_cli(home, "inbox", "--json").stdout)["data"]
+            (ask,) = json.loads(call_cli(home, "inbox", "--json").stdout)["data"]
             kill_9(home)
             person.wait_for("lost the connection to the daemon")
             person.type("o")
-            assert run_cli(home, "inbox", "deny", ask["ask_id"]).returncode == 0
+            assert call_cli(home, "inbox", "deny", ask["ask_id"]).returncode == 0
             person.wait_for("connected again")
             person.wait_for("owner denied")
             person.wait_off_screen("allow set_title?")

@@ -13,7 +13,7 @@ import pytest
 
 from moot.domain.agent import ROLES
 from tests import fork_server
-from tests.daemon_process import CONFIG, PATIENCE, Home, LiveDaemon, run_cli
+from tests.daemon_process import CONFIG, PATIENCE, Home, LiveDaemon, call_cli, run_cli
 
 SCRIPT = """
 [[rule]]
@@ -87,7 +87,7 @@ def own(home: Home) -> Any:
 
 def test_a_command_starts_the_daemon_says_so_on_stderr_and_down_stops_it(own: Home) -> None:
     asked = run_cli(own, "ask", "ada", "Hello")
-    status = data(run_cli(own, "status", "--json"))
+    status = data(call_cli(own, "status", "--json"))
     stopped = run_cli(own, "down")
 
     assert (asked.returncode, asked.stdout) == (0, "Heard: Hello\n")
@@ -95,7 +95,7 @@ def test_a_command_starts_the_daemon_says_so_on_stderr_and_down_stops_it(own: Ho
     assert status["pid"] > 0
     assert stopped.returncode == 0
     assert not own.socket.exists()
-    assert run_cli(own, "status").returncode == 69
+    assert call_cli(own, "status").returncode == 69
     assert data(run_cli(own, "down", "--json")) == {"stopped": False}
     again = run_cli(own, "down")
     assert (again.stdout, again.stderr) == ("The daemon is not running.\n", "")
@@ -131,7 +131,7 @@ def test_commands_that_start_the_daemon_at_the_same_moment_share_it(own: Home) -
     outputs = [process.communicate(timeout=PATIENCE) for process in started]
 
     assert [process.returncode for process in started] == [0, 0, 0], outputs
-    assert len(data(run_cli(own, "conversations", "--json"))) == 3
+    assert len(data(call_cli(own, "conversations", "--json"))) == 3
     # One that was started in vain could come up later, once the first is told to stop.
     assert "already serves" not in (own.path / "logs" / "console.log").read_text(encoding="utf-8")
 
@@ -319,7 +319,7 @@ def test_reply_takes_the_number_of_an_option(
 def test_reply_knows_whose_question_it_answers_without_as(own: Home) -> None:
     run_cli(own, "ask", "ada", "which colour")
 
-    assert data(run_cli(own, "reply", "ada", "1", "--json"))["content"] == "Red"
+    assert data(call_cli(own, "reply", "ada", "1", "--json"))["content"] == "Red"
 
 
 def test_status_shows_open_questions_and_how_to_answer_them(daemon: LiveDaemon, sender: str) -> None:
@@ -482,8 +482,8 @@ def test_agents_are_listed_and_a_broken_file_makes_status_exit_78(own: Home) -> 
     broken = own.write_agent("cyd")
     broken.write_text("---\nname: [\n---\n", encoding="utf-8")
 
-    listed = run_cli(own, "agents", "--json")
-    status = run_cli(own, "status", "--json")
+    listed = call_cli(own, "agents", "--json")
+    status = call_cli(own, "status", "--json")
 
     assert (listed.returncode, json.loads(listed.stdout)["error"]["type"]) == (78, "bad_config")
     assert {"ada", "bob", "moot"} <= {each["name"] for each in json.loads(listed.stdout)["data"]}
@@ -491,8 +491,8 @@ def test_agents_are_listed_and_a_broken_file_makes_status_exit_78(own: Home) -> 
     document = json.loads(status.stdout)
     assert (document["ok"], document["error"]["type"]) == (False, "bad_config")
     assert any(str(broken) in flaw for flaw in document["data"]["flaws"])
-    assert "You are ada." in run_cli(own, "agents", "show", "ada").stdout
-    assert run_cli(own, "agents", "show", "ghost").returncode == 6
+    assert "You are ada." in call_cli(own, "agents", "show", "ada").stdout
+    assert call_cli(own, "agents", "show", "ghost").returncode == 6
     for command in (("ask", "cyd", "hi"), ("ask", "ada", "hi", "--guest", "cyd"), ("agents", "show", "cyd")):
         refused = run_cli(own, *command, "--json")
         assert (refused.returncode, json.loads(refused.stdout)["error"]["type"]) == (78, "bad_config")
@@ -501,8 +501,8 @@ def test_agents_are_listed_and_a_broken_file_makes_status_exit_78(own: Home) -> 
 
 def test_a_token_opens_the_tcp_door_for_its_own_sender_only(own: Home) -> None:
     own.write_config(CONFIG.replace('tcp = "off"', 'tcp = "127.0.0.1:0"'))
-    token = data(run_cli(own, "tokens", "new", "bot", "--json"))["token"]
-    address = data(run_cli(own, "status", "--json"))["tcp"]
+    token = data(call_cli(own, "tokens", "new", "bot", "--json"))["token"]
+    address = data(call_cli(own, "status", "--json"))["tcp"]
 
     def remote(*arguments: str, secret: str) -> "subprocess.CompletedProcess[str]":
         return fork_server.run(
@@ -513,29 +513,29 @@ def test_a_token_opens_the_tcp_door_for_its_own_sender_only(own: Home) -> None:
 
     asked = data(remote("ask", "ada", "Hello", "--json", secret=token))
     assert asked["content"] == "Heard: Hello"
-    assert [each["sender"] for each in data(run_cli(own, "conversations", "--json"))] == ["bot"]
+    assert [each["sender"] for each in data(call_cli(own, "conversations", "--json"))] == ["bot"]
     assert remote("ask", "ada", "Hello", "--as", "user", secret=token).returncode == 4
     assert remote("ask", "ada", "Hello", secret="moot_wrong").returncode == 4
     none = remote("ask", "ada", "Hello", secret="")
     assert none.returncode == 4
     assert "export MOOT_TOKEN=" in none.stderr
     assert remote("tokens", "list", secret=token).returncode == 4
-    assert run_cli(own, "tokens", "revoke", "bot").returncode == 0
+    assert call_cli(own, "tokens", "revoke", "bot").returncode == 0
     assert remote("ask", "ada", "Hello", secret=token).returncode == 4
 
 
 def test_a_backup_is_restored_with_the_daemon_down(own: Home, tmp_path: Path) -> None:
     run_cli(own, "ask", "ada", "Before")
-    backed_up = data(run_cli(own, "backup", str(tmp_path / "copy.db"), "--json"))
+    backed_up = data(call_cli(own, "backup", str(tmp_path / "copy.db"), "--json"))
     run_cli(own, "ask", "ada", "After")
-    refused = run_cli(own, "restore", str(tmp_path / "copy.db"), "--yes")
+    refused = call_cli(own, "restore", str(tmp_path / "copy.db"), "--yes")
     run_cli(own, "down")
-    unasked = run_cli(own, "restore", str(tmp_path / "copy.db"))
-    preview = data(run_cli(own, "restore", str(tmp_path / "copy.db"), "--json"))
-    absent = run_cli(own, "restore", str(tmp_path / "absent.db"), "--json")
+    unasked = call_cli(own, "restore", str(tmp_path / "copy.db"))
+    preview = data(call_cli(own, "restore", str(tmp_path / "copy.db"), "--json"))
+    absent = call_cli(own, "restore", str(tmp_path / "absent.db"), "--json")
     untouched = not list((own.path / "data").glob("*before-restore*"))
-    restored = run_cli(own, "restore", str(tmp_path / "copy.db"), "--yes", "--json")
-    history = data(run_cli(own, "history", "ada", "--json"))["messages"]
+    restored = call_cli(own, "restore", str(tmp_path / "copy.db"), "--yes", "--json")
+    history = data(call_cli(own, "history", "ada", "--json"))["messages"]
 
     assert backed_up["bytes"] == os.path.getsize(tmp_path / "copy.db")
     assert refused.returncode == 1
@@ -548,10 +548,10 @@ def test_a_backup_is_restored_with_the_daemon_down(own: Home, tmp_path: Path) ->
 def test_reload_takes_a_new_agent_and_names_what_is_broken(own: Home) -> None:
     run_cli(own, "up")
     own.write_agent("dora")
-    good = run_cli(own, "reload", "--json")
+    good = call_cli(own, "reload", "--json")
     own.write_config("default_model = 3\n")
-    bad = run_cli(own, "reload", "--json")
-    told = run_cli(own, "reload").stderr
+    bad = call_cli(own, "reload", "--json")
+    told = call_cli(own, "reload").stderr
 
     assert data(good)["agents"] == 5 + len(ROLES)
     document = json.loads(bad.stdout)
@@ -560,7 +560,7 @@ def test_reload_takes_a_new_agent_and_names_what_is_broken(own: Home) -> None:
     assert "the last valid one is still used" in document["error"]["fix"]
     assert "the last valid one is still used" in told
     own.write_config("no_such_key = 1\nmultiAgent = true\n" + CONFIG)
-    unknown = run_cli(own, "reload")
+    unknown = call_cli(own, "reload")
     assert "unknown key `multiAgent`, ignored; did you mean `multiAgent` in [agent]?" in unknown.stderr
     assert unknown.returncode == 0
     assert "unknown key `no_such_key`, ignored" in unknown.stderr
@@ -570,7 +570,7 @@ def test_reload_takes_a_new_agent_and_names_what_is_broken(own: Home) -> None:
 
 
 def _active(home: Home, sender: str) -> list[Any]:
-    active = data(run_cli(home, "status", "--json"))["active"]
+    active = data(call_cli(home, "status", "--json"))["active"]
     return [each for each in active if sender in ("", each["sender"])]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon_process import Home, LiveDaemon, run_cli
+from tests.daemon_process import Home, LiveDaemon, call_cli, run_cli
 
 SCRIPT = '[[rule]]\nmatch = "ask me"\nhang = true\n[[rule]]\nreply = "Heard: {user}"\n'
 
@@ -44,7 +44,7 @@ def test_bash_completes_the_folder_of_cwd(home: Home, tmp_path: Path, command: t
     )
     assert done.stdout.startswith("dir,")
     # The script hands folders over to bash, which knows them best.
-    script = run_cli(home, "completion", "bash").stdout
+    script = call_cli(home, "completion", "bash").stdout
     asked = f'compgen -d -- "{tmp_path}/projects/ap"'
     found = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True).stdout.split()
     assert ("compopt -o dirnames" in script, found) == (True, [f"{tmp_path}/projects/app"])
@@ -61,7 +61,7 @@ def test_without_a_daemon_nothing_is_offered_and_none_is_started(home: Home) -> 
     ("shell", "part"), [("bash", "complete -o nosort"), ("zsh", "#compdef moot"), ("fish", "complete")]
 )
 def test_the_script_of_each_shell_is_printed(home: Home, shell: str, part: str) -> None:
-    done = run_cli(home, "completion", shell)
+    done = call_cli(home, "completion", shell)
     assert done.returncode == 0
     assert part in done.stdout
     assert run_cli(home, "completion", SHELL=f"/bin/{shell}").stdout == done.stdout

@@ -15,7 +15,7 @@ from moot.daemon.paths import Paths
 from moot.domain.errors import MootError
 from moot.models.pull import pull
 from tests import fork_server
-from tests.daemon_process import Home, run_cli
+from tests.daemon_process import Home, call_cli
 from tests.terminal import terminal
 
 pytestmark = pytest.mark.timeout(180)
@@ -115,7 +115,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for called in CALLED:
         done = demo(home, MOOT_DEV=called, **NO_INDEX)
         assert done.returncode == 0, done.stderr
-        assert run_cli(home, "status").returncode == 69, "a daemon was left behind"
+        assert call_cli(home, "status").returncode == 69, "a daemon was left behind"
         said[called] = done.stdout
     return said
 

@@ -15,14 +15,14 @@ import pytest
 from moot.cli.doctor import checks
 from moot.daemon.paths import Paths
 from moot.domain.errors import Unavailable
-from tests.daemon_process import PATIENCE, Home, run_cli, running
+from tests.daemon_process import PATIENCE, Home, call_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.mcp_kit import SCRIPT as SERVER
 from tests.mcp_kit import approve_tools, tool, write_state
 
 
 def examine(home: Home) -> tuple[int, list[dict[str, Any]]]:
-    done = run_cli(home, "doctor", "--json")
+    done = call_cli(home, "doctor", "--json")
     document = json.loads(done.stdout)
     assert document["ok"] is (done.returncode == 0)
     assert document.get("error", {}).get("type", "") == ("" if document["ok"] else "unhealthy")
@@ -189,7 +189,7 @@ def test_a_daemon_that_holds_the_home_and_is_silent_is_an_error(home: Home) -> N
 def test_people_get_marks_and_fixes(home: Home) -> None:
     home.write_config("colour = 1\n" + 'default_model = "scripted"\n')
 
-    done = run_cli(home, "doctor")
+    done = call_cli(home, "doctor")
 
     assert done.returncode == 0
     assert "! config" in done.stdout
@@ -270,7 +270,7 @@ def test_each_server_is_told_with_what_it_offers_lacks_and_waits_for(home: Home,
         code, first = examine(home)
         write_state(tmp_path, tool("echo", "It does more now."), tool("other"))
         _, second = examine(home)
-        people = run_cli(home, "doctor").stdout
+        people = call_cli(home, "doctor").stdout
     _, without = examine(home)
 
     assert code == 1
@@ -298,7 +298,7 @@ def test_a_model_that_is_not_in_use_and_not_here_has_no_mark_of_its_being_there(
     unused = [each for each in examine(bare)[1] if "not in use" in each["message"]]
 
     assert {each["level"] for each in unused} == {"note"}
-    marks = {line[0] for line in run_cli(bare, "doctor").stdout.splitlines() if "not downloaded yet" in line}
+    marks = {line[0] for line in call_cli(bare, "doctor").stdout.splitlines() if "not downloaded yet" in line}
     assert marks == {"✗", "·"}
 
 
@@ -320,7 +320,7 @@ def test_a_key_nobody_knows_in_an_agents_file_is_a_warning_with_the_line_and_the
     path = home.write_agent("ada")
     good = path.read_text()
     path.write_text(good.replace("---\n", "---\nkeyword: [boats]\nstatus: draft\n", 1))
-    told = run_cli(home, "agent", "validate", str(path)).stdout
+    told = call_cli(home, "agent", "validate", str(path)).stdout
     with daemon_thread(home):
         during = examine(home)
     for code, findings in (during, examine(home)):
@@ -330,7 +330,7 @@ def test_a_key_nobody_knows_in_an_agents_file_is_a_warning_with_the_line_and_the
         assert found["message"] == f"{path}:2: unknown key `keyword`, ignored; did you mean `keywords`?"
         assert found["message"] in told
         assert found["fix"].startswith("Correct or remove that line")
-    shown = run_cli(home, "doctor")
+    shown = call_cli(home, "doctor")
     assert f"No errors, {'2 warnings' if os.geteuid() == 0 else '1 warning'}." in shown.stdout
     path.write_text(good)
     assert bad(examine(home)[1]) == []

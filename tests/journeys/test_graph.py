@@ -11,7 +11,7 @@ import pytest
 from moot.client.connection import connect
 from moot.domain.errors import Forbidden, NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, run_cli, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, call_cli, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
@@ -314,7 +314,7 @@ async def test_a_person_sees_only_the_graph_of_their_own_senders(home: Home, pro
         daemon.cli("backup", str(backup))
         assert daemon.cli("graph", "clear", "--yes").stdout == "Deleted 1 fact.\n"
         assert daemon.cli_json("graph", "facts")["data"] == []
-    assert run_cli(home, "restore", str(backup), "--yes").returncode == 0
+    assert call_cli(home, "restore", str(backup), "--yes").returncode == 0
     with daemon_thread(home) as daemon:
         assert [each["object"] for each in daemon.cli_json("graph", "facts")["data"]] == ["bob"]
 

@@ -13,7 +13,7 @@ import pytest
 from moot.cli.setup.providers import BY_KEY
 from moot.daemon.config.config_file import load_config
 from tests import fork_server
-from tests.daemon_process import PATIENCE, Home, run_cli
+from tests.daemon_process import PATIENCE, Home, call_cli, run_cli
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.terminal import terminal
@@ -254,7 +254,7 @@ def test_the_window_that_a_server_tells_is_written_and_holds(served: Home, provi
     config = served.path / "config.toml"
     config.write_text(config.read_text().replace("window = 24000", "window = 20000 # mine"))
     kept = init(served, *own_server(provider))
-    listing = json.loads(run_cli(served, "models", "--json").stdout)["data"]
+    listing = json.loads(call_cli(served, "models", "--json").stdout)["data"]
     (listed,) = [each for each in listing if each["name"] == "own"]
 
     assert document(told)["data"]["window"] == 24000

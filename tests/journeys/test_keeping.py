@@ -6,7 +6,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from tests.daemon_process import DaemonProcess, Home, run_cli
+from tests.daemon_process import DaemonProcess, Home, call_cli, run_cli
 from tests.daemon_thread import daemon_thread
 
 SCRIPT = '[[rule]]\nreply = "Hello."\n'
@@ -68,13 +68,13 @@ def test_nothing_is_restored_while_somebody_holds_the_home(home: Home, tmp_path:
     try:
         # A daemon that is only starting up has the lock, and has not said yet who it is.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        refused = run_cli(home, "restore", str(tmp_path / "one.db"), "--yes")
+        refused = call_cli(home, "restore", str(tmp_path / "one.db"), "--yes")
         assert refused.returncode != 0
         assert "moot down" in refused.stderr
         assert home.on_disk() == before
     finally:
         os.close(lock)
-    assert run_cli(home, "restore", str(tmp_path / "one.db"), "--yes").returncode == 0
+    assert call_cli(home, "restore", str(tmp_path / "one.db"), "--yes").returncode == 0
     with daemon_thread(home) as daemon:
         assert "hello" in daemon.cli("history", "ada").stdout
 

@@ -10,7 +10,7 @@ import pytest
 from moot.client.connection import connect
 from moot.domain.errors import BadRequest, Forbidden, NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, run_cli, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, call_cli, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
@@ -345,7 +345,7 @@ async def test_a_token_reads_and_changes_only_what_is_of_its_own_senders(home: H
         backup = home.path / "kept.tar"
         daemon.cli("backup", str(backup))
         daemon.cli("knowledge", "forget", "code", "--yes")
-    assert run_cli(home, "restore", str(backup), "--yes").returncode == 0
+    assert call_cli(home, "restore", str(backup), "--yes").returncode == 0
     with daemon_thread(home) as daemon:
         assert [each["key"] for each in daemon.cli_json("knowledge", "search", "code")["data"]] == ["code"]
 

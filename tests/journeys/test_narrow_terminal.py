@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import LiveDaemon, run_cli
+from tests.daemon_process import LiveDaemon, call_cli, run_cli
 from tests.scripting import call, say, script
 from tests.terminal import terminal
 
@@ -33,13 +33,13 @@ def asked(daemon: LiveDaemon, sender: str, *messages: str) -> list[str]:
     """Ask in conversations of their own, each of which then waits for an approval; their ids."""
     for number, message in enumerate(messages):
         assert run_cli(daemon.home, "ask", "ada", message, "--as", f"{sender}-{number}").returncode == 3
-    listed = json.loads(run_cli(daemon.home, "inbox", "--json").stdout)["data"]
+    listed = json.loads(call_cli(daemon.home, "inbox", "--json").stdout)["data"]
     return [str(ask["ask_id"]) for ask in listed if str(ask["sender"]).startswith(f"{sender}-")]
 
 
 def settle(daemon: LiveDaemon, *ask_ids: str) -> None:
     for ask_id in ask_ids:
-        run_cli(daemon.home, "inbox", "deny", ask_id)
+        call_cli(daemon.home, "inbox", "deny", ask_id)
 
 
 def test_two_approvals_that_differ_look_different_and_say_where_they_run(daemon: LiveDaemon) -> None:
@@ -74,7 +74,7 @@ def test_what_is_asked_is_broken_between_words(daemon: LiveDaemon, arguments: li
 
 def test_a_rule_is_never_cut_and_says_whose_it_is(daemon: LiveDaemon) -> None:
     (ask_id,) = asked(daemon, "rules", "one")
-    assert run_cli(daemon.home, "inbox", "approve", ask_id, "--attempt", "1", "--always", "--yes").returncode == 0
+    assert call_cli(daemon.home, "inbox", "approve", ask_id, "--attempt", "1", "--always", "--yes").returncode == 0
     rows = at_eighty(daemon, "rules")
     told = " ".join(" ".join(rows).split())
     assert f"allow exec: make {OPTIONS} --one in /" in told
@@ -94,7 +94,7 @@ def test_the_doctor_keeps_its_columns(daemon: LiveDaemon) -> None:
 
 def test_the_result_of_a_run_and_the_problems_of_models_are_wrapped_between_words(daemon: LiveDaemon) -> None:
     text = "word " * 60
-    run_id = json.loads(run_cli(daemon.home, "run", text, "--agent", "ada", "--json").stdout)["data"]["run_id"]
+    run_id = json.loads(call_cli(daemon.home, "run", text, "--agent", "ada", "--json").stdout)["data"]["run_id"]
     shown = at_eighty(daemon, "show", run_id)
     assert sum(row.startswith(("word ", "You said: word ")) for row in shown) >= 8
     listed = at_eighty(daemon, "models")

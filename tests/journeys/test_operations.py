@@ -12,7 +12,7 @@ from moot.cli.connect import ensure_running
 from moot.cli.main import COMMANDS
 from moot.client import daemon_process
 from moot.daemon.paths import Paths
-from tests.daemon_process import Home, eventually, run_cli, running
+from tests.daemon_process import Home, call_cli, eventually, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.terminal import terminal
@@ -41,7 +41,7 @@ class AsyncAnswer:
 
 
 def read_log(home: Home, *options: str) -> list[str]:
-    done = run_cli(home, "logs", "--daemon", "--json", *options)
+    done = call_cli(home, "logs", "--daemon", "--json", *options)
     return [entry["message"] for entry in json.loads(done.stdout)["data"]]
 
 
@@ -106,16 +106,16 @@ async def test_the_output_of_a_daemon_in_the_background_is_rotated_while_it_is_w
 
 
 def test_a_run_or_the_daemon_must_be_named(home: Home) -> None:
-    assert run_cli(home, "logs").returncode == 2
+    assert call_cli(home, "logs").returncode == 2
 
 
 def test_the_pages_of_the_documentation_are_shown(home: Home) -> None:
-    listed = json.loads(run_cli(home, "help", "--json").stdout)["data"]
+    listed = json.loads(call_cli(home, "help", "--json").stdout)["data"]
     assert {"quickstart", "approvals", "operations"} <= {entry["topic"] for entry in listed}
-    assert run_cli(home, "help", "approvals").stdout.startswith("# Approvals")
-    missed = json.loads(run_cli(home, "help", "aprovals", "--json").stdout)["error"]
+    assert call_cli(home, "help", "approvals").stdout.startswith("# Approvals")
+    missed = json.loads(call_cli(home, "help", "aprovals", "--json").stdout)["error"]
     assert missed["fix"] == "Did you mean 'approvals'? `moot help` lists the topics."
-    command = json.loads(run_cli(home, "help", "backup", "--json").stdout)["error"]
+    command = json.loads(call_cli(home, "help", "backup", "--json").stdout)["error"]
     assert command["fix"].startswith("It is a command: `")
     assert "moot backup --help` describes it" in command["fix"]
 
@@ -131,7 +131,7 @@ def test_a_taken_default_port_is_reported_and_not_replaced_by_another(
             status = daemon.cli_json("status")["data"]
             assert status["http"] == ""
             assert f"cannot listen on 127.0.0.1:{port}" in status["problems"][0]
-            assert "listen.http" in json.loads(run_cli(home, "doctor", "--json").stdout)["error"]["message"]
+            assert "listen.http" in json.loads(call_cli(home, "doctor", "--json").stdout)["error"]["message"]
             # So does a command that has started the daemon by itself.
             monkeypatch.setattr(daemon_process, "is_answering", AsyncAnswer(False))
             monkeypatch.setattr(daemon_process, "start", AsyncAnswer(1))
@@ -152,7 +152,7 @@ def test_uninstalling_keeps_everything_unless_it_is_purged(home: Home) -> None:
         assert "--yes" in json.loads(refused.stdout)["error"]["fix"]
         kept = json.loads(run_cli(home, "uninstall", "--json", HOME=str(home.path)).stdout)["data"]
         assert kept["deleted"] == []
-        assert run_cli(home, "status").returncode == 69
+        assert call_cli(home, "status").returncode == 69
     purged = run_cli(home, "uninstall", "--purge", "--yes", "--json", HOME=str(home.path))
     assert purged.returncode == 0
     assert [path.name for path in home.path.iterdir() if path.name not in ("script.toml",)] == []

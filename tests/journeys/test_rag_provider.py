@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, run_cli
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, call_cli, run_cli
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 
@@ -59,8 +59,8 @@ def test_documents_are_found_by_vectors_of_a_provider_which_is_sent_nothing_that
 ) -> None:
     (folder / "deploy.md").write_text(f"The token is {SECRET}, ask ann.smith@example.org for another.\n")
     with start(home, provider) as daemon:
-        run_cli(daemon.home, "secrets", "set", "EMBEDDING_KEY", stdin=KEY)
-        run_cli(daemon.home, "secrets", "set", "DEPLOY", stdin=SECRET)
+        call_cli(daemon.home, "secrets", "set", "EMBEDDING_KEY", stdin=KEY)
+        call_cli(daemon.home, "secrets", "set", "DEPLOY", stdin=SECRET)
         done = daemon.cli_json("rag", "index", str(folder))["data"]
         assert (done["added"], done["refused"], done["embedded_anew"]) == (41, [], 0)
         # No word is shared: only the vectors know that it is the same.
@@ -90,7 +90,7 @@ def test_a_provider_that_fails_is_one_error_and_nothing_is_half_indexed(
     home: Home, provider: Provider, folder: Path
 ) -> None:
     with start(home, provider) as daemon:
-        run_cli(daemon.home, "secrets", "set", "EMBEDDING_KEY", stdin=KEY)
+        call_cli(daemon.home, "secrets", "set", "EMBEDDING_KEY", stdin=KEY)
         provider.set_vectors(statuses=[500, 500])
         failed = daemon.cli("rag", "index", str(folder))
         assert failed.returncode != 0
@@ -120,7 +120,7 @@ def test_vectors_of_another_model_or_length_are_made_anew_and_never_compared(
     home: Home, provider: Provider, folder: Path
 ) -> None:
     with start(home, provider) as daemon:
-        run_cli(daemon.home, "secrets", "set", "EMBEDDING_KEY", stdin=KEY)
+        call_cli(daemon.home, "secrets", "set", "EMBEDDING_KEY", stdin=KEY)
         daemon.cli("rag", "index", str(folder))
         assert search(daemon)[0][0] == "car.md:1"
         # The server makes other vectors under the same name: the first query shows it.
@@ -173,7 +173,7 @@ async def test_the_budget_of_a_turn_covers_vectors(home: Home, provider: Provide
         config=configure(provider, "embed-1") + "\n[budget]\ntokens = 40000\n[project]\ninstructions = false\n"
     )
     with daemon_thread(home) as daemon:
-        run_cli(daemon.home, "secrets", "set", "EMBEDDING_KEY", stdin=KEY)
+        call_cli(daemon.home, "secrets", "set", "EMBEDDING_KEY", stdin=KEY)
         provider.program({"calls": [{"name": "rag_index", "arguments": {"source": "many"}}]}, {"text": "Done."})
         async with daemon.client() as talk:
             speech = await talk.say("librarian", "index it", cwd=str(tmp_path))

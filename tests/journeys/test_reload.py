@@ -8,7 +8,7 @@ import pytest
 
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, eventually, run_cli, running, spawn
+from tests.daemon_process import PROVIDER_CONFIG, Home, call_cli, eventually, running, spawn
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
@@ -156,7 +156,7 @@ async def test_a_broken_agent_keeps_its_last_good_definition_and_is_told(home: H
             await talk.say("ada", "hello")
             assert "You are ada." in system(provider.bodies()[0])
             assert (await talk.say("bob", "hello")).outcome == "completed"
-            assert run_cli(home, "status", "--json").returncode == 78
+            assert call_cli(home, "status", "--json").returncode == 78
 
 
 async def test_a_removed_agent_keeps_its_past(home: Home, provider: Provider) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from moot.domain.errors import BadRequest, Conflict
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import DaemonProcess, Home, run_cli, running
+from tests.daemon_process import DaemonProcess, Home, call_cli, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.scripting import script
 from tests.talking import Talking
@@ -64,13 +64,13 @@ async def test_an_id_is_one_start_of_one_sender(home: Home) -> None:
 def test_the_command_starts_one_run_when_the_daemon_dies_before_it_answers(home: Home) -> None:
     daemon = DaemonProcess.start(home, MOOT_FAIL_AT="teammate.spawned")
     try:
-        done = run_cli(home, "run", "--bg", "one", "--agent", "ada")
+        done = call_cli(home, "run", "--bg", "one", "--agent", "ada")
         # The daemon it started in place of the one that died has what that one kept.
         assert done.returncode == 0, done.stderr
         assert "Started the daemon" in done.stderr
         run_id = done.stdout.strip()
         assert run_cli(home, "wait", run_id).stdout.strip().endswith("You said: one")
-        listed = json.loads(run_cli(home, "ps", "-a", "--json").stdout)["data"]
+        listed = json.loads(call_cli(home, "ps", "-a", "--json").stdout)["data"]
         assert [run["run_id"] for run in listed] == [run_id]
     finally:
         daemon.reap()

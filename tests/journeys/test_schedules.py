@@ -12,7 +12,7 @@ from moot.daemon.clock import ManualClock
 from moot.domain.errors import Unavailable
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as BASE
-from tests.daemon_process import Home, LiveDaemon, eventually, run_cli, running
+from tests.daemon_process import Home, LiveDaemon, call_cli, eventually, running
 from tests.daemon_thread import DaemonThread, daemon_thread
 from tests.scripting import call, say, script
 
@@ -369,8 +369,8 @@ async def test_results_for_the_owner_wait_for_a_daemon_that_was_killed(home: Hom
     home.write_agent("ada").write_text(AGENT.format(name="ada"), encoding="utf-8")
     with running(home, MOOT_FAIL_AT="teammate.delivered") as daemon:
         chosen = ("--agent", "ada", "--every", "1h", "--deliver", "owner")
-        run_cli(home, "cron", "add", "beans", "count the beans", *chosen)
-        run_cli(home, "cron", "run", "beans")
+        call_cli(home, "cron", "add", "beans", "count the beans", *chosen)
+        call_cli(home, "cron", "run", "beans")
         daemon.reap()
     with daemon_thread(home) as live:
         told = await wait_for_report(live, "user", "moot")

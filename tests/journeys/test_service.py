@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from moot.cli.setup.unit_files import launchd_agent, systemd_user_unit
-from tests.daemon_process import Home, run_cli, running
+from tests.daemon_process import Home, call_cli, run_cli, running
 
 SYSTEMCTL = """#!/bin/sh
 echo "$@" >> "$SYSTEMCTL_LOG"
@@ -91,7 +91,7 @@ def test_the_installed_unit_starts_a_daemon_that_reports_when_it_is_ready_and_wh
         try:
             ready = manager.recv(4096).decode()
             assert ready.startswith("READY=1\nSTATUS=moot is ready: unix:")
-            assert run_cli(home, "status").returncode == 0
+            assert call_cli(home, "status").returncode == 0
             process.send_signal(signal.SIGTERM)
             assert manager.recv(4096).decode() == "STOPPING=1"
             assert process.wait(60) == 0

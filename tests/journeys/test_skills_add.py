@@ -14,8 +14,7 @@ import pytest
 from moot.domain.config import SkillConfig
 from moot.domain.errors import Unavailable
 from moot.tools.skills.skill_sources import clone_skills
-from tests.daemon_process import Home
-from tests.daemon_thread import call_cli
+from tests.daemon_process import Home, call_cli
 
 SKILL = "---\nname: {name}\ndescription: Says hello.\n---\n\nSay hello.\n"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, run_cli
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, call_cli, eventually
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Speech, Talking
@@ -164,7 +164,7 @@ async def test_a_skill_from_outside_is_no_part_of_a_prompt_before_its_exact_text
 
 async def test_a_script_that_is_denied_is_not_run(home: Home, provider: Provider, tmp_path: Path) -> None:
     script = ("--description", "Makes.", "--type", "script", "--from", "-")
-    run_cli(home, "skills", "new", "maker", *script, stdin="#!/bin/sh\ntouch made.txt\n")
+    call_cli(home, "skills", "new", "maker", *script, stdin="#!/bin/sh\ntouch made.txt\n")
     provider.program({"calls": [call("skill_maker")]}, {"text": "No then."})
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
@@ -245,27 +245,27 @@ async def test_a_hostile_or_broken_skill_is_told_with_file_and_line_and_offered_
 
 
 def test_a_skill_is_begun_shown_validated_removed_and_restored(home: Home) -> None:
-    made = answer(run_cli(home, "skills", "new", "tea", "--description", "Makes tea.", "--json"))["data"]
+    made = answer(call_cli(home, "skills", "new", "tea", "--description", "Makes tea.", "--json"))["data"]
     assert Path(made["path"]) == home.path / "skills" / "tea" / "SKILL.md"
-    again = run_cli(home, "skills", "new", "tea", "--json")
+    again = call_cli(home, "skills", "new", "tea", "--json")
     assert (again.returncode, answer(again)["error"]["type"]) == (1, "conflict")
 
-    (listed,) = answer(run_cli(home, "skills", "list", "--json"))["data"]
+    (listed,) = answer(call_cli(home, "skills", "list", "--json"))["data"]
     assert (listed["name"], listed["source"], listed["tool"]) == ("tea", "person", "skill_tea")
-    assert "Makes tea." in run_cli(home, "skills").stdout
-    shown = answer(run_cli(home, "skill", "show", "tea", "--json"))["data"]
+    assert "Makes tea." in call_cli(home, "skills").stdout
+    shown = answer(call_cli(home, "skill", "show", "tea", "--json"))["data"]
     assert "step by step" in shown["body"]
-    assert run_cli(home, "skills", "validate").returncode == 0
+    assert call_cli(home, "skills", "validate").returncode == 0
 
-    refused = run_cli(home, "skills", "remove", "tea")
+    refused = call_cli(home, "skills", "remove", "tea")
     assert refused.returncode == 2
     assert "--yes" in refused.stderr
     assert Path(made["path"]).exists()
-    assert run_cli(home, "skills", "remove", "tea", "--yes").returncode == 0
-    assert answer(run_cli(home, "skills", "--json"))["data"] == []
-    assert run_cli(home, "skills", "show", "tea").returncode == 6
-    assert run_cli(home, "skills", "restore", "tea").returncode == 0
-    assert answer(run_cli(home, "skills", "show", "tea", "--json"))["data"]["body"] == shown["body"]
+    assert call_cli(home, "skills", "remove", "tea", "--yes").returncode == 0
+    assert answer(call_cli(home, "skills", "--json"))["data"] == []
+    assert call_cli(home, "skills", "show", "tea").returncode == 6
+    assert call_cli(home, "skills", "restore", "tea").returncode == 0
+    assert answer(call_cli(home, "skills", "show", "tea", "--json"))["data"]["body"] == shown["body"]
 
 
 async def test_a_skill_is_offered_once_its_description_is_written(home: Home, provider: Provider) -> None:
@@ -313,7 +313,7 @@ async def test_a_skill_is_offered_once_its_description_is_written(home: Home, pr
     ],
 )
 def test_what_cannot_be_done_has_its_exit_code_and_its_fix(home: Home, arguments: tuple[str, ...], code: int) -> None:
-    done = run_cli(home, "skills", *arguments, "--json")
+    done = call_cli(home, "skills", *arguments, "--json")
     assert done.returncode == code
     assert answer(done)["error"]["fix"]
     assert (home.path / "agents" / "ada" / "AGENT.md").exists()
@@ -323,26 +323,26 @@ def test_validate_names_file_and_line_of_all_that_is_broken_anywhere(home: Home,
     write_skill(home, "good", "---\nname: good\ndescription: d\n---\nDo.\n")
     broken = write_skill(home, "broken", "---\nname: broken\ndescription: [x\n---\nDo.\n")
     text = "#!/bin/sh\nrm -rf / --no-preserve-root\n"
-    run_cli(home, "skills", "new", "wiper", "--type", "script", "--from", "-", stdin=text)
-    done = run_cli(home, "skills", "validate", "--json")
+    call_cli(home, "skills", "new", "wiper", "--type", "script", "--from", "-", stdin=text)
+    done = call_cli(home, "skills", "validate", "--json")
     found = answer(done)
     assert done.returncode == 78
     assert not found["data"]["valid"]
     assert {Path(flaw["path"]).name: flaw["line"] for flaw in found["data"]["flaws"]} == {"SKILL.md": 3, "run.sh": 1}
     for path in (broken, broken.parent):
-        alone = run_cli(home, "skills", "validate", str(path))
+        alone = call_cli(home, "skills", "validate", str(path))
         assert alone.returncode == 78
         assert f"{broken}:3: " in alone.stderr
     elsewhere = tmp_path / "mine" / "tea"
     elsewhere.mkdir(parents=True)
     (elsewhere / "SKILL.md").write_text("---\nname: tea\ndescription: d\n---\nDo.\n")
     for path in (elsewhere, elsewhere.parent, elsewhere / "SKILL.md"):
-        assert run_cli(home, "skills", "validate", str(path)).returncode == 0
-    listed = run_cli(home, "skills")
+        assert call_cli(home, "skills", "validate", str(path)).returncode == 0
+    listed = call_cli(home, "skills")
     assert f"{broken}:3: " in listed.stderr
-    assert answer(run_cli(home, "skills", "show", "broken", "--json"))["error"]["type"] == "bad_config"
-    assert run_cli(home, "skills", "show", "broken").returncode == 78
-    assert run_cli(home, "skills", "remove", "broken", "--yes").returncode == 0
+    assert answer(call_cli(home, "skills", "show", "broken", "--json"))["error"]["type"] == "bad_config"
+    assert call_cli(home, "skills", "show", "broken").returncode == 78
+    assert call_cli(home, "skills", "remove", "broken", "--yes").returncode == 0
 
 
 async def test_a_daemon_that_runs_follows_what_a_person_does(daemon: LiveDaemon, provider: Provider) -> None:

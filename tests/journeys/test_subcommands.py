@@ -7,7 +7,7 @@ import click
 import pytest
 
 from moot.cli.main import COMMANDS, load_command
-from tests.daemon_process import Home, run_cli
+from tests.daemon_process import Home, call_cli
 from tests.daemon_thread import DaemonThread, daemon_thread
 
 
@@ -26,7 +26,7 @@ def test_a_group_without_a_subcommand_lists_what_there_is(daemon: DaemonThread, 
 
 
 def test_a_service_without_a_subcommand_shows_its_state(home: Home) -> None:
-    assert run_cli(home, "service").stdout == run_cli(home, "service", "status").stdout
+    assert call_cli(home, "service").stdout == call_cli(home, "service", "status").stdout
 
 
 def test_common_words_are_understood_for_a_subcommand(daemon: DaemonThread) -> None:

@@ -9,7 +9,7 @@ import pytest
 from moot.domain.errors import Conflict, MootError
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home, LiveDaemon, eventually, run_cli, running
+from tests.daemon_process import DaemonProcess, Home, LiveDaemon, call_cli, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.talking import Speech, Talking
@@ -229,7 +229,7 @@ async def test_what_failed_is_listed_and_the_doctor_says_what_to_do(home: Home) 
         assert (doctor["traces"]["loops"], doctor["traces"]["leaks"]) == (1, [])
         assert [each["run_id"] for each in doctor["traces"]["failed"]] == [each["run_id"] for each in failed]
     # The same without a daemon, read from the store.
-    without = json.loads(run_cli(home, "doctor", "--json").stdout)["data"]
+    without = json.loads(call_cli(home, "doctor", "--json").stdout)["data"]
     assert without["traces"]["loops"] == 1
     assert [each["run_id"] for each in without["traces"]["failed"]] == [each["run_id"] for each in failed]
 
@@ -241,7 +241,7 @@ async def test_a_message_where_it_does_not_belong_is_found_by_the_doctor(home: H
             await talk.say("ada", "what do you say?", guest="bob")
         assert json.loads(daemon.cli("doctor", "--json").stdout)["data"]["traces"]["leaks"] == []
     home.change("UPDATE messages SET agent = 'operator' WHERE role = 'assistant' AND agent = ''")
-    done = run_cli(home, "doctor", "--json")
+    done = call_cli(home, "doctor", "--json")
     document = json.loads(done.stdout)
     (leak,) = document["data"]["traces"]["leaks"]
     assert "operator" in leak

@@ -245,6 +245,7 @@ def test_a_compaction_that_takes_long_is_seen_in_the_chat(home: Home, provider: 
         person.wait_for("ada › hi")
         person.enter("/compact")
         person.wait_on_screen("ada compacting, once the conversation is free")
+        provider.requests(at_least=2)
         provider.release()
         person.wait_for("compacted into archive 1: They met.")
         person.wait_off_screen("once the conversation is free")

@@ -20,6 +20,7 @@ from moot.client import (
     Gap,
     Moot,
     Question,
+    Queued,
     RunFailed,
     Started,
     StreamItem,
@@ -56,6 +57,14 @@ error = "the model is on fire"
 match = "rename"
 calls = [{ name = "set_title", arguments = { title = "Ferry" } }]
 after_tool = "Renamed."
+
+[[rule]]
+match = "both"
+calls = [
+  { name = "ask_user", arguments = { questions = [{ question = "Which name?" }] } },
+  { name = "set_title", arguments = { title = "Ferry" } },
+]
+after_tool = "Did both."
 
 [[rule]]
 match = "two questions"
@@ -223,6 +232,71 @@ async def test_without_a_callback_an_ask_that_waits_raises_and_can_be_decided_la
         # The one behind it has had its turn; its id makes sending it again the same turn.
         assert (await moot.ask("ada", "hello", message_id="behind")).text == "You said: hello"
         assert [each.text for each in await moot.history("ada") if each.role == "user"] == ["rename", "hello"]
+
+
+async def test_callbacks_answer_for_the_run_ahead_in_the_queue(daemon: LiveDaemon, sender: str) -> None:
+    shown: list[Approval | Question] = []
+
+    async def allow(approval: Approval) -> bool:
+        shown.append(approval)
+        return True
+
+    def answer(question: Question) -> str:
+        shown.append(question)
+        return "Tide"
+
+    async with client(daemon, sender) as moot:
+        with pytest.raises(WaitingForPerson) as raised:
+            await moot.ask("ada", "rename")
+        # A callback that decides nothing is as none, and so is one for the other kind.
+        with pytest.raises(WaitingForPerson, match="the run ahead waits") as behind:
+            await moot.ask("ada", "hello", message_id="1", on_approval=lambda _: None)
+        assert behind.value.ask == raised.value.ask
+        with pytest.raises(WaitingForPerson, match="the run ahead waits"):
+            await moot.ask("ada", "hello", message_id="1", on_question=answer)
+        assert (await moot.ask("ada", "hello", message_id="1", on_approval=allow)).text == "You said: hello"
+        assert shown == [raised.value.ask]
+        # One ask of the run ahead after another, of both kinds.
+        shown.clear()
+        with pytest.raises(WaitingForPerson):
+            await moot.ask("ada", "both")
+        assert (await moot.ask("ada", "hi", on_approval=allow, on_question=answer)).text == "You said: hi"
+        assert {type(ask) for ask in shown} == {Question, Approval}
+        assert len(shown) == 2
+        # A stream yields them after the position.
+        shown.clear()
+        with pytest.raises(WaitingForPerson) as raised:
+            await moot.ask("ada", "rename")
+        items = [item async for item in moot.stream("ada", "hey", on_approval=allow)]
+        assert isinstance(items[0], Queued)
+        assert items[1] == raised.value.ask
+        assert shown == [raised.value.ask]
+        assert str(items[-1].reply if isinstance(items[-1], Ended) else "") == "You said: hey"
+
+
+def test_callbacks_of_the_synchronous_client_answer_for_the_run_ahead(daemon: LiveDaemon, sender: str) -> None:
+    shown: list[Approval | Question] = []
+
+    def allow(approval: Approval) -> bool:
+        shown.append(approval)
+        return True
+
+    def answer(question: Question) -> list[str]:
+        shown.append(question)
+        return ["Yes" for _ in question.questions]
+
+    with Moot(home=daemon.home.path, sender=sender) as plain:
+        with pytest.raises(WaitingForPerson) as approval:
+            plain.ask("ada", "rename")
+        with Moot(home=daemon.home.path, sender=sender, on_approval=allow, on_question=answer) as moot:
+            with pytest.raises(WaitingForPerson, match="the run ahead waits"):
+                plain.ask("ada", "hello", message_id="1")
+            assert str(moot.ask("ada", "hello", message_id="1")) == "You said: hello"
+            with pytest.raises(WaitingForPerson) as question:
+                plain.ask("ada", "two questions")
+            items = list(moot.stream("ada", "hey"))
+    assert shown == [approval.value.ask, question.value.ask]
+    assert (type(items[0]), items[1], type(items[-1])) == (Queued, question.value.ask, Ended)
 
 
 async def test_callbacks_may_be_coroutines_and_a_no_reaches_the_model(daemon: LiveDaemon, sender: str) -> None:

@@ -20,7 +20,7 @@ from moot.client.options import (
     TurnOptions,
     Verdict,
 )
-from moot.client.turn import Turn, check_reply, decide_message, reply_message, start_turn, waiting_error
+from moot.client.turn import Turn, check_reply, decide_message, reply_message, start_turn
 from moot.client.values import (
     Agent,
     Approval,
@@ -91,8 +91,9 @@ class AsyncMoot:
     async def ask(self, agent: str, text: str, **options: Unpack[AsyncAskOptions]) -> Reply:
         """Send a message and return the reply.
 
-        Raises RunFailed if the run does not complete, and WaitingForPerson once only a person can continue it and no
-        callback answers; the run then goes on waiting. If the caller is cancelled, the run is stopped (see `detach`).
+        Raises RunFailed if the run does not complete, and WaitingForPerson once only a person can continue it, or the
+        run ahead in the queue, and no callback answers; the run then goes on waiting. If the caller is cancelled, the
+        run is stopped (see `detach`).
         """
         turn = self.start_turn(agent, text, options)
         async with aclosing(self._stream_answering(turn, options, leave=True)) as items:
@@ -106,8 +107,9 @@ class AsyncMoot:
     ) -> AsyncGenerator[StreamItem, None]:
         """Send a message and yield what happens; the last item is Ended, whatever the outcome.
 
-        Questions and approvals are passed to the callbacks, if there are any, and yielded. Leaving the loop early stops
-        the run (see `detach`); use `contextlib.aclosing` for that to happen at once.
+        Questions and approvals are passed to the callbacks, if there are any, and yielded, also those that the run
+        ahead in the queue waits with (after a Queued). Leaving the loop early stops the run (see `detach`); use
+        `contextlib.aclosing` for that to happen at once.
         """
         turn = self.start_turn(agent, text, options)
         async with aclosing(self._stream_answering(turn, options, leave=False)) as items:
@@ -274,12 +276,10 @@ class AsyncMoot:
         message = pb.AttachMsg(agent=agent, sender=sender or self._sender)
         return Turn(message, detach=True, agent=agent, sender=message.sender).items(self._link)
 
-    async def check_queued(self, turn: Turn, item: Queued) -> None:
-        """Raise WaitingForPerson if the run ahead in the queue waits for a person. The message stays in the queue."""
-        ahead = next((ask for ask in await self.asks() if ask.id == item.ask_id), None) if item.ask_id else None
-        if ahead is not None:
-            turn.detach = True
-            raise waiting_error(ahead, is_ahead=True)
+    async def find_ahead(self, turn: Turn, item: Queued) -> Question | Approval | None:
+        """The ask that the run ahead in the queue waits with; None if there is none, or if it was returned before."""
+        found = (ask for ask in await self.asks() if ask.id == item.ask_id) if item.ask_id else ()
+        return next((ask for ask in found if turn.show_ahead(ask)), None)
 
     async def _stream_answering(
         self, turn: Turn, options: AsyncAskOptions, *, leave: bool
@@ -288,16 +288,21 @@ class AsyncMoot:
         on_question = options.get("on_question") or self._on_question
         async with aclosing(self.turn_items(turn)) as items:
             async for item in items:
+                asked: StreamItem | None = item
+                if isinstance(item, Queued):
+                    yield item
+                    asked = await self.find_ahead(turn, item)
                 is_answered = True
-                if isinstance(item, Approval):
-                    is_answered = await self._ask_approval(item, on_approval)
-                elif isinstance(item, Question):
-                    is_answered = await self._ask_question(item, on_question)
-                elif isinstance(item, Queued) and leave and not (on_approval or on_question):
-                    await self.check_queued(turn, item)
-                if not is_answered and leave and isinstance(item, Approval | Question):
-                    turn.leave(item)
-                yield item
+                if isinstance(asked, Approval):
+                    is_answered = await self._ask_approval(asked, on_approval)
+                elif isinstance(asked, Question):
+                    is_answered = await self._ask_question(asked, on_question)
+                if not is_answered and leave and isinstance(asked, Approval | Question):
+                    if isinstance(item, Queued):
+                        raise turn.leave_ahead(asked)
+                    turn.leave(asked)
+                if asked is not None:
+                    yield asked
 
     async def _ask_approval(self, item: Approval, callback: AsyncOnApproval | None) -> bool:
         """Whether the callback has decided. That somebody else was faster is no error."""

@@ -33,11 +33,24 @@ class Turn:
         self.detach = detach
         # The open asks that nobody here answers.
         self._left: dict[str, Question | Approval] = {}
+        # The asks of the run ahead in the queue that have been shown, each with its attempt.
+        self._shown_ahead: set[tuple[str, int]] = set()
         self._watch: PendingRequest | None = None
 
     def leave(self, ask: Question | Approval) -> None:
         """Leave an ask to somebody else. WaitingForPerson is raised once only such asks can continue the run."""
         self._left[ask.id] = ask
+
+    def show_ahead(self, ask: Question | Approval) -> bool:
+        """Whether an ask of the run ahead in the queue is shown for the first time: every new position names it."""
+        is_first = (ask.id, ask.attempt) not in self._shown_ahead
+        self._shown_ahead.add((ask.id, ask.attempt))
+        return is_first
+
+    def leave_ahead(self, ask: Question | Approval) -> WaitingForPerson:
+        """The error for an ask of the run ahead that nobody here answers. The message stays in the queue."""
+        self.detach = True
+        return waiting_error(ask, is_ahead=True)
 
     async def items(self, link: Link) -> AsyncGenerator[StreamItem, None]:
         """Everything up to the end of the run, also after losses of the connection. Use it under `aclosing`."""
@@ -97,6 +110,9 @@ class Turn:
             upcoming.cancel()
         if upcoming.cancelled():
             raise waiting_error(next(iter(self._left.values())))
+        if not blocked.cancelled():
+            # Both came at once. The wait is answered only once, so that it has to be sent again.
+            self._end_watch()
         event = upcoming.result()
         if isinstance(event, MootError):
             raise event

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -85,7 +86,10 @@ async def test_a_response_that_waits_for_a_person_says_so_and_is_read_later(daem
 
         _, waiting = await create(chat, "name it", user=sender)
         assert (waiting["status"], waiting["moot"]["status"]) == ("in_progress", "waiting_for_approval")
+        assert f"then read GET /v1/responses/{waiting['id']} for the answer" in waiting["moot"]["how"]
+        assert text_of(waiting).endswith(waiting["moot"]["how"])
         *_, behind = await stream(chat, "hello")
+        assert f"read GET /v1/responses/{behind['response']['id']} for" in behind["response"]["moot"]["how"]
         assert (behind["type"], behind["response"]["status"]) == ("response.incomplete", "incomplete")
         assert (behind["response"]["incomplete_details"], behind["response"]["moot"]["status"]) == (
             {"reason": "queued"}, "queued",
@@ -151,6 +155,11 @@ async def test_openais_own_client_reads_both(daemon: LiveDaemon, sender: str) ->
             messages = [{"role": "user", "content": "name it"}]
             waiting = client.chat.completions.create(model="ada", user=sender, messages=messages)
             assert waiting.moot["status"] == "waiting_for_approval"
+            assert f'then send "moot": {{"run_id": "{waiting.moot["run_id"]}"}} for' in waiting.moot["how"]
+            # What it says is what the client then does.
+            named = client.responses.create(model="ada", input="name it", user=f"{sender}:named")
+            (path,) = re.findall(r"GET /v1/responses/(\S+)", named.output_text)
+            assert client.responses.retrieve(path).moot == named.moot
             for text in ("name it again", "name it"):
                 *_, last = client.responses.create(model="ada", input=text, user=f"{sender}:stream", stream=True)
                 assert (last.type, last.response.status) == ("response.incomplete", "incomplete")

@@ -15,6 +15,8 @@ from moot.daemon.listen.openai_form import (
     HISTORY_NOTE,
     ChatRequest,
     Completion,
+    DescribeReading,
+    describe_completion,
     finish_reason,
     last_user_content,
     model_form,
@@ -166,7 +168,10 @@ class CompletionTurn:
         self._answers = answers
         self._answer = reply
 
-    async def pieces(self, transport: asyncio.Transport | None) -> AsyncGenerator[Piece, None]:
+    async def pieces(
+        self, transport: asyncio.Transport | None, describe: DescribeReading = describe_completion
+    ) -> AsyncGenerator[Piece, None]:
+        """Yield the answer; `describe` says how the client reads it later, if the run waits for a person."""
         gathered, clock = QueuedReply(self._serving.max_unsent), self._serving.admission.clock
         connection = CompletionStop(gathered, transport, clock)
         unwatch = self._serving.principals.watch(self._principal, connection.on_revoked)
@@ -177,7 +182,7 @@ class CompletionTurn:
         try:
             if self._answer is not None:
                 yield KeepAlive(await self._reply_to_ask(gathered))
-            async with aclosing(read_pieces(gathered, self._is_open, clock)) as pieces:
+            async with aclosing(read_pieces(gathered, self._is_open, clock, describe)) as pieces:
                 async for piece in pieces:
                     yield piece
         except MootError as error:

@@ -1,5 +1,6 @@
 """Request and response formats of OpenAI's chat completions. Pure."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -159,14 +160,22 @@ def denied_state(end: RunEnd, run_id: str) -> DeniedState | None:
     return DeniedState(run_id=run_id, error=end.error) if end.outcome is Outcome.DENIED else None
 
 
-def waiting_for(ask: Ask, run_id: str) -> WaitingState:
+# Says how a client reads the answer of a run, by the run's id.
+DescribeReading = Callable[[str], str]
+
+
+def describe_completion(run_id: str) -> str:
+    return f'send "moot": {{"run_id": "{run_id}"}}'
+
+
+def waiting_for(ask: Ask, run_id: str, describe: DescribeReading) -> WaitingState:
     if ask.is_question:
         how = "The next user message of this conversation is the answer."
         status = "waiting_for_answer"
         return WaitingState(status=status, run_id=run_id, ask_id=ask.id, attempt=ask.attempt, kind=ask.kind, how=how)
     how = (
         f"The owner decides with `moot inbox approve {ask.id}` or `moot inbox deny {ask.id}`, a token that may approve"
-        f' with POST /api and `decide_ask`; then send "moot": {{"run_id": "{run_id}"}} for the answer.'
+        f" with POST /api and `decide_ask`; then {describe(run_id)} for the answer."
     )
     return WaitingState(
         status="waiting_for_approval",
@@ -180,10 +189,10 @@ def waiting_for(ask: Ask, run_id: str) -> WaitingState:
     )
 
 
-def waiting_in_queue(run_id: str, ask_id: str, kind: str) -> WaitingState:
+def waiting_in_queue(run_id: str, ask_id: str, kind: str, describe: DescribeReading) -> WaitingState:
     how = (
-        f"The message is stored and queued; the run ahead waits for what `moot inbox show {ask_id}` shows. Send "
-        f'"moot": {{"run_id": "{run_id}"}} for the answer.'
+        f"The message is stored and queued; the run ahead waits for what `moot inbox show {ask_id}` shows. Once "
+        f"that is decided, {describe(run_id)} for the answer."
     )
     return WaitingState(status="queued", run_id=run_id, ask_id=ask_id, attempt=0, kind=kind, how=how)
 

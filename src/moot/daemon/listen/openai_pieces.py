@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from moot.daemon.listen.openai_form import (
     AnswerState,
+    DescribeReading,
     denied_state,
     finish_reason,
     question_text,
@@ -68,7 +69,7 @@ Piece = TextPiece | SegmentStart | PieceDiscarded | AnswerEnd | KeepAlive
 
 
 async def read_pieces(
-    gathered: QueuedReply, is_open: Callable[[str], Awaitable[bool]], clock: Clock
+    gathered: QueuedReply, is_open: Callable[[str], Awaitable[bool]], clock: Clock, describe: DescribeReading
 ) -> AsyncGenerator[Piece, None]:
     spoke = False
     while True:
@@ -83,7 +84,7 @@ async def read_pieces(
         ask_id = _find_ask(item.body)
         if ask_id and not await is_open(ask_id):
             continue
-        for piece in _event_pieces(item, spoke=spoke):
+        for piece in _event_pieces(item, describe, spoke=spoke):
             yield piece
             if isinstance(piece, AnswerEnd):
                 return
@@ -102,7 +103,7 @@ def _find_ask(body: EventBody) -> str:
 
 
 def _event_pieces(  # noqa: C901  (one flat case per event)
-    event: Event, *, spoke: bool
+    event: Event, describe: DescribeReading, *, spoke: bool
 ) -> tuple[Piece, ...]:
     match event.body:
         case TextChunk(content):
@@ -117,7 +118,7 @@ def _event_pieces(  # noqa: C901  (one flat case per event)
         case TextDiscarded():
             return (PieceDiscarded(),)
         case AskOpened() | RunQueued():
-            return _waiting_pieces(event, spoke=spoke)
+            return _waiting_pieces(event, describe, spoke=spoke)
         case RunEnded(_, end):
             over = AnswerEnd(finish_reason(end), end.usage, denied_state(end, event.source.run_id))
             # For a turn that had already ended, the answer is in its end. An assistant may end without a message.
@@ -129,14 +130,14 @@ def _event_pieces(  # noqa: C901  (one flat case per event)
             return ()
 
 
-def _waiting_pieces(event: Event, *, spoke: bool) -> tuple[Piece, ...]:
+def _waiting_pieces(event: Event, describe: DescribeReading, *, spoke: bool) -> tuple[Piece, ...]:
     """The end of the answer if the run, or the one ahead in the queue, waits for a person."""
     match event.body:
         case AskOpened(ask):
-            state = waiting_for(ask, event.source.root_id)
+            state = waiting_for(ask, event.source.root_id, describe)
             text = question_text(ask, event.source.asker) if ask.is_question else waiting_text(state)
         case RunQueued(_, ask_id, kind) if ask_id:
-            state = waiting_in_queue(event.source.run_id, ask_id, kind)
+            state = waiting_in_queue(event.source.run_id, ask_id, kind, describe)
             text = waiting_text(state)
         case _:
             return (KeepAlive(event.source.run_id),)

@@ -21,6 +21,7 @@ from moot.daemon.listen.openai_pieces import (
 from moot.daemon.listen.responses_form import (
     ResponseForm,
     ResponseRequest,
+    describe_response,
     input_text,
     parse_request,
     run_of,
@@ -50,7 +51,7 @@ class Responses:
         turn = await self._chat.start_turn(request, asked.model, sender, text, body)
         # Check the token again; from here on the turn watches for its revocation.
         require_principal(request)
-        async with aclosing(turn.pieces(request.transport)) as pieces:
+        async with aclosing(turn.pieces(request.transport, describe_response)) as pieces:
             answer = Answer(pieces, asked.model, asked.previous_response_id, clock)
             return await (answer.send_events(request) if asked.stream else answer.send_whole())
 
@@ -60,7 +61,7 @@ class Responses:
         info = await self._find_run(request.match_info["id"], principal)
         attach_run = pb.ClientMessage(attach_run=pb.AttachRunMsg(run_id=info.run_id))
         turn = CompletionTurn(self._serving, attach_run, principal)
-        async with aclosing(turn.pieces(request.transport)) as pieces:
+        async with aclosing(turn.pieces(request.transport, describe_response)) as pieces:
             return await Answer(pieces, info.root_agent, None, self._serving.admission.clock).send_whole()
 
     async def _find_run(self, id_: str, principal: Principal) -> pb.RunInfo:

@@ -76,6 +76,10 @@ def response_id(run_id: str) -> str:
     return _PREFIX + run_id
 
 
+def describe_response(run_id: str) -> str:
+    return f"read GET /v1/responses/{response_id(run_id)}"
+
+
 def run_of(id_: str) -> str:
     """Return the run of a response id."""
     if not id_.startswith(_PREFIX):

@@ -5,6 +5,7 @@ import pytest
 from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
 
@@ -119,7 +120,7 @@ async def test_an_empty_reply_is_rejected_and_the_question_stays_open(
 async def test_a_reply_that_is_too_long_is_rejected_and_the_question_stays_open(home: Home, provider: Provider) -> None:
     home.write_config("max_content_bytes = 100\n" + (home.path / "config.toml").read_text())
     provider.program({"calls": [ASK]}, {"text": "Thanks."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = talk.start("ada", "paint it")
             await speech.until("ask_user")

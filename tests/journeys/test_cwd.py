@@ -189,7 +189,7 @@ async def test_the_default_directory_can_be_set_read_and_taken_back(
 async def test_a_set_directory_outlives_the_daemon_and_moot_cwd_shows_and_sets_it(
     home: Home, provider: Provider, tmp_path: Path
 ) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         shown = daemon.cli("cwd", "ada")
         assert "own folder" in shown.stdout
         assert daemon.cli_json("cwd", "ada", str(tmp_path))["data"] == {
@@ -198,7 +198,7 @@ async def test_a_set_directory_outlives_the_daemon_and_moot_cwd_shows_and_sets_i
             "is_own": False,
             "is_missing": False,
         }
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         assert daemon.cli("cwd", "ada").stdout.strip() == str(tmp_path)
         async with daemon.client() as talk:
             await talk.say("ada", "one")
@@ -224,7 +224,7 @@ def test_moot_cwd_says_that_a_directory_is_gone_and_how_to_set_another(
 
 
 async def test_a_directory_for_an_agent_that_is_not_there_makes_nothing(home: Home, tmp_path: Path) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             with pytest.raises(MootError):
                 await talk.ask(working_directory=pb.WorkingDirectoryMsg(agent="nobody", sender="x", cwd=str(tmp_path)))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, Home
 from tests.daemon_thread import DaemonThread, daemon_thread
 from tests.fake_provider import Provider
 from tests.terminal import terminal
@@ -233,7 +233,7 @@ async def test_a_long_file_is_cut_for_a_small_window_and_can_be_replayed(
 ) -> None:
     home.write_config((home.path / "config.toml").read_text().replace("window = 100000", "window = 8192"))
     (project / "AGENTS.md").write_text("0123456789\n" * 20_000)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             speech = await talk.say("ada", "hello", cwd=str(project))
             assert speech.outcome == "completed"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemon_process import PROVIDER_CONFIG, Home, running
+from tests.daemon_process import PROVIDER_CONFIG, Home
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.teaming import TEAM
@@ -54,7 +54,7 @@ def advice(provider: Provider) -> str:
 async def test_what_nobody_can_do_is_told_with_what_would_enable_it(
     home: Home, provider: Provider, request_text: str, needs: str, tools: str
 ) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", request_text)
         told = advice(provider)
@@ -67,7 +67,7 @@ async def test_what_nobody_can_do_is_told_with_what_would_enable_it(
 
 async def test_what_was_missing_is_routed_once_its_tool_is_there(home: Home, provider: Provider) -> None:
     request_text = "take a screenshot of example.com and click on the login button"
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", request_text)
             assert "no teammate can do this" in advice(provider)
@@ -79,7 +79,7 @@ async def test_what_was_missing_is_routed_once_its_tool_is_there(home: Home, pro
 
 
 async def test_an_unsure_router_says_so_and_does_not_decide(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "xyzzy plugh frobnicate")
     told = advice(provider)
@@ -104,7 +104,7 @@ async def test_requests_in_other_languages_and_for_ones_own_agents_reach_the_rig
     path = home.path / "agents" / "vet" / "AGENT.md"
     path.parent.mkdir()
     path.write_text(VET)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", request_text)
         trace: dict[str, Any] = daemon.cli_json("trace", daemon.cli_json("trace")["data"][0]["run_id"])["data"]
@@ -143,7 +143,7 @@ async def test_an_agent_is_found_for_requests_that_share_no_word_with_it(home: H
         "there is no band on the agarose gel after the PCR": "bench",
         "Meine Bakterien wachsen nicht auf der Platte mit dem Plasmid": "bench",
     }
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             for request_text, agent in asked.items():
                 await talk.say("moot", request_text)
@@ -153,7 +153,7 @@ async def test_an_agent_is_found_for_requests_that_share_no_word_with_it(home: H
 async def test_a_spawn_without_a_name_that_nobody_can_do_says_what_is_missing(home: Home, provider: Provider) -> None:
     spawn = {"name": "agent_spawn", "arguments": {"instruction": "take a screenshot of example.com and click on login"}}
     provider.program({"calls": [spawn]}, {"text": "It cannot be done here."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "good morning")
     result = next(message for message in provider.bodies()[-1]["messages"] if message["role"] == "tool")

@@ -62,7 +62,7 @@ async def test_rebuilt_requests_are_the_bytes_that_were_sent(
     """With tools, guests, a kill, a compaction, another directory, and all of it again after a restart."""
     furnish(home, model)
     provider.program({"text": "Rye."}, {"text": "Wait.", "calls": [TITLE]}, {"text": "Bread it is."}, {"text": "Bob."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "Which bread? <from>x</from>")
             await talk.say("ada", 'Name it <from agent="x">')
@@ -73,7 +73,7 @@ async def test_rebuilt_requests_are_the_bytes_that_were_sent(
             await talk.compact("ada")
             await talk.say("ada", "Still there?")
             assert await rebuilt(talk) == sent(provider)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             provider.program({"text": "Again."})
             await talk.say("ada", "After a restart?")
@@ -120,7 +120,7 @@ async def test_a_view_that_was_shortened_for_a_small_window_is_rebuilt(
     table = (home.path / "config.toml").read_text().partition(f"[models.{model}]\n")[2].partition("[")[0]
     furnish(home, model, "\n[models.small]\n" + table.replace("window = 100000", "window = 4000"))
     home.write_agent("bob", model="small")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             for number in range(4):
                 await talk.say("ada", f"{number} " + "many words " * 500)
@@ -193,7 +193,7 @@ async def test_the_requests_of_a_teammate_are_rebuilt(home: Home, provider: Prov
     home.write_config(text.replace('default_model = "fake"', f'default_model = "{model}"'))
     spawn = {"name": "agent_spawn", "arguments": {"agent": "planner", "instruction": "Plan a trip."}}
     provider.program({"match": "Routing", "calls": [spawn]}, {"match": "Plan a trip", "text": "Planned."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "go and plan")
             # A request is recorded once its answer has come, also that of the turn which reads the report.
@@ -230,7 +230,7 @@ def count(home: Home, table: str) -> int:
 
 async def test_moot_trace_prints_a_request_exactly_as_it_was_sent(home: Home, provider: Provider) -> None:
     provider.program({"calls": [TITLE]}, {"text": "Bread it is."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "Name it: ä < &")
             (run_id,) = await run_ids(talk)
@@ -246,7 +246,7 @@ async def test_moot_trace_prints_a_request_exactly_as_it_was_sent(home: Home, pr
 
 async def test_a_replay_uses_the_recorded_results_and_says_where_it_differs(home: Home, provider: Provider) -> None:
     provider.program({"calls": [TITLE]}, {"text": "Bread it is."})
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "Name it.")
             (run_id,) = await run_ids(talk)
@@ -284,7 +284,7 @@ async def replayed(talk: Talking, run_id: str, model: str = "") -> pb.Replayed:
 
 
 async def test_a_replay_tells_no_secret_that_was_learnt_since(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", f"the key is {SECRET}")
             (run_id,) = await run_ids(talk)

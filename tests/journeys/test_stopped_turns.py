@@ -8,6 +8,7 @@ import pytest
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.talking import Talking
 
@@ -115,12 +116,12 @@ async def test_after_a_daemon_died_the_next_request_says_that_the_turn_was_inter
 
 
 async def test_the_same_is_said_from_memory_and_from_disk(home: Home, provider: Provider) -> None:
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await killed(talk, provider, "ada", "one", "me")
             provider.program({"text": "Two."})
             await talk.say("ada", "two", "me")
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             provider.program({"text": "Three."})
             await talk.say("ada", "three", "me")

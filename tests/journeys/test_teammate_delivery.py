@@ -7,6 +7,7 @@ import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, eventually, running
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.teaming import SHOWN_BY_PARENT, TEAM, asked, called, eventually_idle
 
@@ -34,7 +35,7 @@ async def test_a_result_over_the_output_budget_is_shown_once_cut_and_can_be_read
     home.write_script(script(
         lead("^go", spawn("work"), wait(), say("Got it.")), ANY, HEARD, mate("^work", reply=LONG),
     ))  # fmt: skip
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             assert (await talk.say("moot", "go")).text == "Got it."
             await eventually_idle(home, talk)
@@ -50,7 +51,7 @@ async def test_a_long_result_that_is_reported_says_what_was_cut_and_how_to_read_
     home.write_script(script(
         lead("^go", spawn("work"), say("Begun.")), ANY, HEARD, mate("^work", delay_seconds=0.2, reply=LONG),
     ))  # fmt: skip
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "go")
             report = await eventually(lambda: asked(home, _REPORT))

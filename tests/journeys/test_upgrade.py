@@ -20,7 +20,8 @@ import pytest
 from moot.domain.errors import Conflict
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home, eventually, running, spawn
+from tests.daemon_process import Home, LiveDaemon, eventually, running, spawn
+from tests.daemon_thread import daemon_thread
 from tests.scripting import lead, mate, say, script
 from tests.talking import Talking
 
@@ -66,7 +67,7 @@ async def read_all(talk: Talking, agent: str, sender: str) -> list[Said]:
     return [(each.role, each.agent, each.content) for each in history.messages]
 
 
-async def check_whole(daemon: DaemonProcess, before: dict[tuple[str, str], list[Said]]) -> None:
+async def check_whole(daemon: LiveDaemon, before: dict[tuple[str, str], list[Said]]) -> None:
     """Everything the old store held is there, once."""
     async with daemon.client() as talk:
         for (agent, sender), said in before.items():
@@ -83,7 +84,7 @@ async def check_whole(daemon: DaemonProcess, before: dict[tuple[str, str], list[
 
 async def test_everything_in_the_store_is_there(old: Home) -> None:
     before = messages_before(old.store)
-    with running(old) as daemon:
+    with daemon_thread(old) as daemon:
         await check_whole(daemon, before)
 
 
@@ -97,7 +98,7 @@ async def deny(talk: Talking, ask_id: str) -> bool:
 
 
 async def test_what_was_unfinished_is_taken_up(old: Home) -> None:
-    with running(old) as daemon:
+    with daemon_thread(old) as daemon:
         async with daemon.client() as talk:
             # The turn in flight was interrupted, and what waited behind it runs in its order.
             async def has_run() -> bool:
@@ -142,7 +143,7 @@ async def test_what_notes_said_of_approvals_is_in_the_traces(old: Home) -> None:
     )
     old.change("UPDATE asks SET attempt = 2 WHERE id = ?", [(grant,)])
     old.write_config(CONFIG + "[runLedger]\nenabled = true\nwriteThrough = true\n")
-    with running(old) as daemon:
+    with daemon_thread(old) as daemon:
 
         def read_trace(run_id: str) -> Any:
             return json.loads(daemon.cli("trace", run_id, "--json").stdout)["data"]
@@ -172,7 +173,7 @@ async def test_what_notes_said_of_approvals_is_in_the_traces(old: Home) -> None:
 
 async def test_results_that_were_delivered_are_not_delivered_again(old: Home) -> None:
     before = messages_before(old.store)["moot", "team"]
-    with running(old) as daemon:
+    with daemon_thread(old) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "hello again", "team")
             now = await read_all(talk, "moot", "team")
@@ -181,7 +182,7 @@ async def test_results_that_were_delivered_are_not_delivered_again(old: Home) ->
 
 
 async def test_ids_of_clients_still_name_what_they_named(old: Home) -> None:
-    with running(old) as daemon:
+    with daemon_thread(old) as daemon:
         async with daemon.client() as talk:
             before = await read_all(talk, "ada", "user")
             again = await talk.say("ada", "hello", client_message_id="m-1")

@@ -13,7 +13,7 @@ from moot.domain.ports.model import Finished, ModelEvent, TextDelta
 from moot.domain.prompt import Prompt
 from moot.models.local import LocalModel
 from moot.models.pull import pull
-from tests.daemon_process import Home, eventually, running
+from tests.daemon_process import Home, eventually
 from tests.daemon_thread import daemon_thread
 
 CONFIG = """
@@ -68,7 +68,7 @@ async def test_what_was_read_ahead_is_not_read_again(home: Home, request: pytest
         pytest.skip(f"SmolLM2 cannot be had here: {error.message}")
     (home.path / "data").mkdir(parents=True, exist_ok=True)
     (home.path / "data" / "models").symlink_to(models)
-    with running(home) as daemon:
+    with daemon_thread(home) as daemon:
         await eventually(lambda: READY in home.log.read_text(), seconds=120)
         answered: dict[str, Any] = json.loads(daemon.cli("ask", "moot", "hi", "--json").stdout)
         assert answered["data"]["usage"]["cache_hit"] > 20

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -41,8 +42,12 @@ def normalize_name(name: str) -> str:
 
 def find_imitated(name: str) -> str:
     """Return the built-in agent that this name could be mistaken for; empty if there is none."""
-    looks = _confusable_form(name)
-    return next((built_in for built_in in BUILT_IN_NAMES if _confusable_form(built_in) == looks), "")
+    return _map_built_in_forms().get(_confusable_form(name), "")
+
+
+@cache
+def _map_built_in_forms() -> dict[str, str]:
+    return {_confusable_form(name): name for name in BUILT_IN_NAMES}
 
 
 def _confusable_form(name: str) -> str:

@@ -95,6 +95,31 @@ def load_everybody(folder: str = "agents") -> list[Agent]:
     return packaged + [agent for agent in Registry(LABELLED / folder).active() if agent.name not in names]
 
 
+def load_teams(file: str) -> dict[int, list[Agent]]:
+    """Agents that have a description only, by team, each together with the packaged ones."""
+    teams: dict[int, list[Agent]] = {}
+    for name, about in json.loads((LABELLED / file).read_text(encoding="utf-8")).items():
+        agent = Agent(name=name, description=about["description"], instruction=f"You are {name}.")
+        teams.setdefault(about["team"], load_packaged()).append(agent)
+    return teams
+
+
+def judge_team(requests: Sequence[dict[str, Any]], team: Sequence[Agent]) -> list[Judged]:
+    """Every request among the same agents, with a tool of every family."""
+    router = Router()
+    return [_judge(row, router.route(row["text"], team, ALL_TOOLS)) for row in requests]
+
+
+def judge_rare() -> list[Judged]:
+    """The requests of rare.jsonl for agents, each among the team of its agent."""
+    requests = rows("rare.jsonl")
+    return [
+        one
+        for team in load_teams("rare_agents.json").values()
+        for one in judge_team([row for row in requests if row.get("agent") in {agent.name for agent in team}], team)
+    ]
+
+
 def judge(
     requests: Sequence[dict[str, Any]], folder: str = "agents", crowd: Sequence[Agent] = (), is_set_up: bool = False
 ) -> list[Judged]:
@@ -110,15 +135,17 @@ def judge(
             route = router.route(row["text"], few, DEFAULT_TOOLS)
         else:
             route = router.route(row["text"], everybody if "agent" in row else roles, ALL_TOOLS)
-        judged.append(
-            Judged(
-                label=row.get("role") or row.get("agent") or row["missing"],
-                language=row.get("language", "en"),
-                is_right=_is_right(row, route),
-                is_certain=route.certain,
-            )
-        )
+        judged.append(_judge(row, route))
     return judged
+
+
+def _judge(row: dict[str, Any], route: Route) -> Judged:
+    return Judged(
+        label=row.get("role") or row.get("agent") or row["missing"],
+        language=row.get("language", "en"),
+        is_right=_is_right(row, route),
+        is_certain=route.certain,
+    )
 
 
 def _is_right(row: dict[str, Any], route: Route) -> bool:

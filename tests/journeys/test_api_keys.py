@@ -3,8 +3,11 @@
 import base64
 import json
 import sys
+import threading
 import types
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -90,6 +93,7 @@ def test_a_key_that_only_this_shell_has_is_found_missing_and_repaired(daemon: Da
     done = run_cli(daemon.home, "init", "--no-input", "--json", SHELL_KEY=KEY)
 
     assert json.loads(done.stdout)["data"]["api_key"] == "secret:SHELL_KEY"
+    assert "error:" not in done.stderr, "it was repaired"
     assert daemon.cli("ask", "moot", "hello").returncode == 0
 
 
@@ -110,10 +114,12 @@ def test_a_person_is_asked_for_the_key_and_it_is_not_shown(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
     arguments = ("init", "--base-url", f"{guarded.url}/v1", "--model", "m")
-    with terminal(daemon.home, *arguments) as person:
-        person.wait_for("API key of")
+    with terminal(daemon.home, *arguments, columns=60) as person:
+        person.wait_for("shown):")
+        # The terminal would break a longer line inside a word.
+        assert max(map(len, person.seen.splitlines())) <= 60
         person.enter(KEY)
-        person.wait_for("stored in Moot's vault as OWN_API_KEY")
+        person.wait_for("OWN_API_KEY")
         assert person.wait_for_exit() == 0
         assert KEY not in person.seen
     assert daemon.cli("ask", "moot", "hello").returncode == 0
@@ -169,6 +175,57 @@ def test_refusals_are_told_apart(
 
     assert isinstance(error, dict)
     assert said in error["message"]
+
+
+@contextmanager
+def proxy_answering(status: int) -> Iterator[str]:
+    """The address of a proxy that answers every GET with a status."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "said"),
+    [
+        ("http://255.255.255.255/v1", 0, "There is no network connection to 255.255.255.255 for model 'openai'"),
+        ("http://models.example/v1", 407, "the proxy needs a login: it answered 407"),
+        ("http://models.example/v1", 401, "does not accept the key in OPENAI_API_KEY (401)"),
+        ("http://models.example/v1", 404, "does not answer or does not list its models"),
+    ],
+)
+def test_a_list_of_models_that_cannot_be_read_is_explained_as_a_completion_is(
+    daemon: DaemonThread, address: str, status: int, said: str
+) -> None:
+    with proxy_answering(status) as proxy:
+        variables = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": address, "HTTP_PROXY": proxy if status else ""}
+        done = run_cli(daemon.home, "init", "--provider", "openai", "--no-input", "--json", **variables)
+
+    assert said in json.loads(done.stdout)["error"]["message"]
+    assert (daemon.home.path / "config.toml").read_text() == LISTEN
+
+
+def test_why_the_key_of_the_provider_is_not_sent_to_an_own_server_is_said(
+    daemon: DaemonThread, guarded: Provider
+) -> None:
+    error = init(daemon, guarded, OPENAI_API_KEY=KEY)["error"]
+
+    assert isinstance(error, dict)
+    assert "OPENAI_API_KEY is set, but was not sent: it is for OpenAI's own address." in error["fix"]
+    assert init(daemon, guarded, "--api-key-env", "OPENAI_API_KEY", OPENAI_API_KEY=KEY)["exit"] == 0
 
 
 def test_a_proxy_of_the_shell_that_the_daemon_does_not_have_is_named(daemon: DaemonThread) -> None:

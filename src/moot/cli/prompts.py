@@ -7,6 +7,8 @@ import sys
 
 import click
 
+from moot.cli import output
+
 _YES, _NO = ("y", "yes"), ("n", "no")
 
 
@@ -19,7 +21,9 @@ def ask_line(text: str, *, default: str = "") -> str:
 
 def ask_hidden(text: str) -> str:
     """Prompt for a line that is not shown while it is typed; "" if it is empty."""
-    return str(click.prompt(text, hide_input=True, default="", show_default=False, err=True)).strip()
+    shown = output.wrap_prose(f"{text}:")
+    typed = click.prompt(shown, prompt_suffix=" ", hide_input=True, default="", show_default=False, err=True)
+    return str(typed).strip()
 
 
 def ask_number(text: str, *, default: int, most: int) -> int:

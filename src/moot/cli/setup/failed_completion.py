@@ -27,6 +27,16 @@ def explain_failure(
     return ModelError(error.message, fix=f"{fix} Nothing was written.".strip())
 
 
+def explain_unused_key(message: str, environ: Mapping[str, str]) -> str:
+    """A sentence for a server with an address of its own that requires a key, while OpenAI's is set."""
+    if "requires a key" not in message or not environ.get("OPENAI_API_KEY", "").strip():
+        return ""
+    return (
+        " OPENAI_API_KEY is set, but was not sent: it is for OpenAI's own address. If this server may have it, add"
+        " --api-key-env OPENAI_API_KEY."
+    )
+
+
 def _find_proxy(address: str, environ: Mapping[str, str]) -> str:
     """The variable of this shell that names a proxy for the address; empty if there is none."""
     found = urlsplit(address)

@@ -20,7 +20,7 @@ from moot.cli.setup import context_window, providers
 from moot.cli.setup.api_keys import KEY_STORES, describe_key_place, store_key
 from moot.cli.setup.broken_config import make_startable, read_or_repair
 from moot.cli.setup.config_edit import set_default_model, set_default_name, write_config
-from moot.cli.setup.failed_completion import explain_failure
+from moot.cli.setup.failed_completion import explain_failure, explain_unused_key
 from moot.cli.setup.providers import BY_KEY, EMBEDDED, OWN_VARIABLE, WITH_HANDS, Candidate
 from moot.cli.setup.pull import pull_model
 from moot.daemon.paths import Paths
@@ -94,13 +94,25 @@ def _init(home: Paths, wishes: InitOptions) -> dict[str, Any]:
 
 def _set_up_candidate(home: Paths, config: Config, wishes: InitOptions) -> dict[str, Any]:
     candidate, environ = _with_key(_choose_candidate(wishes), wishes)
-    candidate = asyncio.run(providers.choose_model(candidate, environ))
+    candidate = asyncio.run(providers.choose_model(candidate, environ, proxy=config.network.proxy))
     model = _merge_table(config.models.get(candidate.name), candidate.config())
     key = _find_key(model, environ)
-    tested = _complete_once(home, model, key=key)
+    tested = _complete_explained(home, model, candidate, environ, key=key)
     # Queried after the completion, since some servers only report a loaded model.
     model = _with_window(config.models.get(candidate.name), model, candidate, environ)
     return _write_model(home, model, tested, key=key, store=wishes.key_store)
+
+
+def _complete_explained(
+    home: Paths, model: ModelConfig, candidate: Candidate, environ: Mapping[str, str], *, key: str
+) -> dict[str, Any]:
+    """Make the completion. If an own server requires a key, say why that of the provider was not sent to it."""
+    try:
+        return _complete_once(home, model, key=key)
+    except ModelError as error:
+        if candidate.name == "own" and not candidate.variable:
+            error.fix += explain_unused_key(error.message, environ)
+        raise
 
 
 def _write_model(home: Paths, model: ModelConfig, tested: dict[str, Any], *, key: str, store: str) -> dict[str, Any]:
@@ -150,12 +162,14 @@ def _use_existing(home: Paths, config: Config, text: str, wishes: InitOptions) -
 
 def _try_configured(home: Paths, model: ModelConfig, wishes: InitOptions) -> dict[str, Any] | None:
     """Test the default model. A key that is set here and missing in the daemon is stored, if it works."""
-    tested = _try_model(home, model)
-    if tested is not None:
-        return _init_data(home, model, tested, written=False)
-    key = _find_key(model, os.environ)
-    if not key or wishes.key_store == "env":
-        return None
+    try:
+        return _init_data(home, model, _complete_once(home, model, key="", is_configured=True), written=False)
+    except MootError as error:
+        key = _find_key(model, os.environ)
+        # With the key of this shell it may be repaired, and was no error then.
+        if not key or wishes.key_store == "env":
+            output.print_error(error)
+            return None
     output.print_note(f"Testing it with the key in {model.api_key.removeprefix('env:')} of this shell.")
     tested = _try_model(home, model, key=key)
     return _write_model(home, model, tested, key=key, store=wishes.key_store) if tested is not None else None

@@ -3,16 +3,23 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from moot.cli.setup.failed_completion import explain_failure
 from moot.domain.config import ModelConfig
-from moot.domain.errors import BadRequest
+from moot.domain.errors import BadRequest, ModelError, MootError
+
+if TYPE_CHECKING:
+    from moot.models.http_errors import HttpError
+    from moot.models.http_url import Url
 
 _LONGEST_ANSWER = 4 * 1024 * 1024
 PROBE_SECONDS = 1.5
+# Statuses that are about the key, or the login of a proxy or network.
+_LOGIN = (401, 403, 407, 511)
 # The name under which the key of an own server is stored.
 OWN_VARIABLE = "OWN_API_KEY"
 
@@ -133,8 +140,8 @@ async def detect(environ: Mapping[str, str]) -> list[Candidate]:
     return [*found, EMBEDDED]
 
 
-async def choose_model(candidate: Candidate, environ: Mapping[str, str]) -> Candidate:
-    """The candidate with a model, chosen from the server's list if none is set."""
+async def choose_model(candidate: Candidate, environ: Mapping[str, str], *, proxy: str = "") -> Candidate:
+    """The candidate with a model, chosen from the server's list if none is set. `proxy` is that of [network]."""
     if candidate.variable and not environ.get(candidate.variable, "").strip():
         raise BadRequest(
             f"{candidate.title} requires a key, and {candidate.variable} is not set",
@@ -142,7 +149,15 @@ async def choose_model(candidate: Candidate, environ: Mapping[str, str]) -> Cand
         )
     if candidate.model:
         return candidate
-    chosen = pick_name(await list_models(candidate, environ), candidate.prefer)
+    try:
+        names = _model_names(await _fetch(candidate, environ, "models", seconds=_list_seconds(candidate), proxy=proxy))
+    except ModelError as error:
+        raise explain_failure(
+            error, candidate.config(), is_configured=False, environ=environ, is_daemon_older=False
+        ) from error
+    except _NoAnswer:
+        names = []
+    chosen = pick_name(names, candidate.prefer)
     if not chosen:
         where = f" at {candidate.base_url}" if candidate.base_url else ""
         # With a name the daemon asks it, and then says what is wrong.
@@ -165,14 +180,31 @@ def pick_name(names: Sequence[str], prefer: Sequence[str]) -> str:
 
 async def list_models(candidate: Candidate, environ: Mapping[str, str]) -> list[str]:
     """The names of a server's models, newest first if it reports dates; empty on failure."""
-    seconds = PROBE_SECONDS if not candidate.variable else 10.0
-    return _model_names(await query_server(candidate, environ, "models", seconds=seconds))
+    return _model_names(await query_server(candidate, environ, "models", seconds=_list_seconds(candidate)))
+
+
+def _list_seconds(candidate: Candidate) -> float:
+    return PROBE_SECONDS if not candidate.variable else 10.0
 
 
 async def query_server(
     candidate: Candidate, environ: Mapping[str, str], path: str, *, seconds: float
 ) -> Mapping[str, Any]:
     """GET a path of the server's API, or with a leading slash a path at its root; empty on failure."""
+    try:
+        return await _fetch(candidate, environ, path, seconds=seconds)
+    except (MootError, _NoAnswer):
+        return {}
+
+
+class _NoAnswer(Exception):
+    """The server is not there, or has no such list: nothing that a person would look for in the network or the key."""
+
+
+async def _fetch(
+    candidate: Candidate, environ: Mapping[str, str], path: str, *, seconds: float, proxy: str = ""
+) -> Mapping[str, Any]:
+    """GET a path. Raises ModelError for a network, a proxy or a key that does not work, _NoAnswer for anything else."""
     import msgspec  # noqa: PLC0415 - slow to import, and only used here
 
     from moot.daemon.clock import SystemClock  # noqa: PLC0415
@@ -180,21 +212,50 @@ async def query_server(
     from moot.models.http_client import HttpClient  # noqa: PLC0415
     from moot.models.http_errors import HttpError  # noqa: PLC0415
     from moot.models.http_url import parse_url  # noqa: PLC0415
+    from moot.models.proxy import ProxyFinder  # noqa: PLC0415
 
     base = (candidate.base_url or BASE_URLS.get(candidate.provider, "")).rstrip("/")
     if path.startswith("/"):
         url = base.removesuffix("/v1") + path
     else:
         url = f"{base}/v1/{path}" if candidate.provider == "anthropic" else f"{base}/{path}"
-    http, headers = HttpClient(SystemClock()), _request_headers(candidate, environ)
+    # Only the daemon can read a proxy that is stored as a secret.
+    proxies = ProxyFinder("" if proxy.startswith("secret:") else proxy, environ)
+    http, headers = HttpClient(SystemClock(), proxies.find), _request_headers(candidate, environ)
     try:
-        status, body = await http.get(parse_url(url), headers=headers, seconds=seconds, max_bytes=_LONGEST_ANSWER)
-        answer = msgspec.json.decode(body) if status == 200 else {}
-    except (HttpError, OSError, ValueError):
-        return {}
+        parsed = parse_url(url)
+        status, body = await http.get(parsed, headers=headers, seconds=seconds, max_bytes=_LONGEST_ANSWER)
+        if status != 200:
+            raise _explain_status(status, candidate)
+        answer = msgspec.json.decode(body)
+    except HttpError as error:
+        raise _explain_connection(error, candidate, parsed) from error
+    except (OSError, ValueError) as error:
+        raise _NoAnswer from error
     finally:
         await http.close()
     return answer if isinstance(answer, dict) else {}
+
+
+def _explain_status(status: int, candidate: Candidate) -> Exception:
+    """The error for a status. What the server says is left out, as it may repeat the key or the login of a proxy."""
+    from moot.models.keys import NO_KEY  # noqa: PLC0415 - as above
+    from moot.models.refusals import Refusal, error_from_status  # noqa: PLC0415
+
+    if status not in _LOGIN:
+        return _NoAnswer()
+    place = f"the key in {candidate.variable}" if candidate.variable else NO_KEY
+    return error_from_status(status, Refusal(), model=candidate.name, place=place, after=None)
+
+
+def _explain_connection(error: "HttpError", candidate: Candidate, url: "Url") -> Exception:
+    from moot.models.http_errors import ConnectError, ConnectFailure, LostError  # noqa: PLC0415 - as above
+    from moot.models.refusals import describe_connect_error  # noqa: PLC0415
+
+    is_stopped = isinstance(error, ConnectError) and error.failure is ConnectFailure.REFUSED
+    if isinstance(error, LostError) or (is_stopped and not candidate.variable):
+        return _NoAnswer()
+    return describe_connect_error(error, model=candidate.name, url=url)
 
 
 def _request_headers(candidate: Candidate, environ: Mapping[str, str]) -> dict[str, str]:

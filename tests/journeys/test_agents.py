@@ -136,6 +136,12 @@ def test_a_role_without_tools_is_inactive_and_says_what_is_missing_until_it_has_
         )
         assert {listed[name]["status"] for name in ("moot", "operator", "planner", "ada")} == {"active"}
         assert "navigator (no tool named browser_*)" in daemon.cli("agents", "list").stderr
+        assert listed["navigator"]["description"] == "Can only chat: no tool named browser_*."
+        assert "inactive, can only chat: no tool named browser_*" in daemon.cli("agents", "show", "navigator").stdout
+        asked = daemon.cli("ask", "navigator", "hi")
+        assert asked.returncode == 0
+        assert "navigator is inactive, it can only chat: no tool named browser_*." in asked.stderr
+        assert "inactive" not in daemon.cli("ask", "operator", "hi").stderr
         # Nor can an agent of one's own work whose file names no tool that there is.
         path = home.write_agent("painter")
         path.write_text(path.read_text().replace("name: painter", "name: painter\nprefixes: [paint_*]"))

@@ -128,6 +128,27 @@ def test_where_a_model_cannot_use_tools_that_is_said_once_beside_the_answer(home
     assert "No errors" in examined.stdout
 
 
+def test_the_list_of_agents_says_which_can_only_chat_because_of_their_model(home: Home, provider: Provider) -> None:
+    changed(home, 'model = "m"', 'model = "m"\ntools = "none"')
+    with daemon_thread(home) as daemon:
+        listed = {each["name"]: each for each in daemon.cli_json("agents")["data"]}
+        told = " ".join(daemon.cli("agents").stderr.split())
+        shown = daemon.cli("agents", "show", "operator").stdout
+        own = daemon.cli("agents", "show", "ada").stdout
+
+    operator, ada = listed["operator"], listed["ada"]
+    assert (operator["status"], operator["missing"]) == ("inactive", "its model uses no tools")
+    assert operator["description"] == "Can only chat: its model uses no tools."
+    # An agent that is more than its tools stays active; what it lacks is said as well.
+    assert (ada["status"], ada["missing"], ada["model_tools"]) == ("active", "", "none")
+    assert {listed[name]["status"] for name in ("moot", "planner")} == {"active"}
+    assert "navigator (no tool named browser_*)" in told
+    assert "operator" in told.partition("(its model uses no tools)")[0]
+    assert "ada" in told.partition("Without tools, because the model uses none: ")[2]
+    assert "inactive, can only chat: its model uses no tools" in shown
+    assert "fake · no tools" in own
+
+
 def test_the_toolbar_of_the_chat_says_that_a_model_cannot_use_tools(home: Home, provider: Provider) -> None:
     changed(home, 'model = "m"', 'model = "m"\ntools = "none"')
     with daemon_thread(home), terminal(home, "chat", "ada") as person:

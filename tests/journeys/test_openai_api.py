@@ -476,6 +476,8 @@ async def test_the_agents_are_the_models(daemon: LiveDaemon, sender: str) -> Non
         model = {"id": "ada", "object": "model", "created": 0, "owned_by": "moot"}
         assert listed["object"] == "list"
         assert model in listed["data"]
+        # The navigator has no tools here; the operator has.
+        assert {"navigator", "operator"} & {each["id"] for each in listed["data"]} == {"operator"}
         async with chat.client.get(f"{chat.url}/v1/models/ada", headers=chat.headers) as response:
             assert await response.json() == model
         async with chat.client.get(f"{chat.url}/v1/models/ghost", headers=chat.headers) as response:

@@ -12,6 +12,7 @@ from moot.cli.command_group import CommandGroup
 from moot.cli.commands.agent_files import import_, keep, new, validate
 from moot.cli.commands.hooks import hooks
 from moot.cli.connect import send_request
+from moot.cli.follow import tool_notices
 from moot.cli.name_completion import complete_agents
 from moot.cli.render import flow, plain_data, sanitize, terminal
 from moot.domain.errors import ConfigError, NotFound
@@ -58,13 +59,26 @@ def _list() -> int:
     code = _emit([plain_data.dump_agent(info) for info in found], render, [info.flaw for info in found if info.flaw])
     for warning in (each for info in found for each in info.warnings):
         output.print_note(terminal.paint("warning: ", sys.stderr, fg="yellow") + sanitize.clean(warning))
-    inactive = [f"{sanitize.line(info.name)} ({sanitize.line(info.missing)})" for info in found if info.missing]
-    if inactive:
-        output.print_note(output.wrap_prose(f"Inactive, can only chat: {', '.join(inactive)}.", indent="  "))
+    _note_without_tools(found)
     if answer.hidden_examples:
         names = ", ".join(map(sanitize.line, answer.hidden_examples))
         output.print_note(output.wrap_prose(f"Hidden examples: {names}. Keep them: moot agents keep", indent="  "))
     return code
+
+
+def _note_without_tools(found: Sequence[pb.AgentInfo]) -> None:
+    """Say on stderr which agents have no tools, and why."""
+    by_reason: dict[str, list[str]] = {}
+    for info in found:
+        if info.missing:
+            by_reason.setdefault(sanitize.line(info.missing), []).append(sanitize.line(info.name))
+    inactive = [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
+    if inactive:
+        output.print_note(output.wrap_prose(f"Inactive, can only chat: {'; '.join(inactive)}.", indent="  "))
+    without = [sanitize.line(info.name) for info in found if tool_notices.lacks_tools(info) and not info.missing]
+    if without:
+        text = f"Without tools, because the model uses none: {', '.join(without)}. For tools: {tool_notices.FIX}."
+        output.print_note(output.wrap_prose(text, indent="  "))
 
 
 @agents.command()
@@ -99,11 +113,18 @@ def _render_levels(info: pb.AgentInfo) -> list[str]:
     return rows
 
 
+def _describe_status(info: pb.AgentInfo) -> str:
+    """Say whether the agent is inactive, and why; empty if it is active."""
+    if info.missing:
+        return f"inactive, can only chat: {info.missing}"
+    return "" if info.status == "active" else info.status
+
+
 def _agent_facts(info: pb.AgentInfo) -> list[tuple[str, str]]:
     return [
-        ("model", info.model or "(default)"),
+        ("model", tool_notices.model_name(info) or "(default)"),
         ("source", info.source),
-        ("status", "" if info.status == "active" else info.status),
+        ("status", _describe_status(info)),
         ("role", info.role),
         ("file", info.path),
         ("tools", "all" if info.all_tools else ", ".join(info.prefixes) or "none"),

@@ -14,14 +14,14 @@ FIX = "`moot init --provider local --model qwen` (1.1 GB, no key), or a provider
 _NAMED = 3
 
 
-def _has_none(info: pb.AgentInfo) -> bool:
+def lacks_tools(info: pb.AgentInfo) -> bool:
     """Whether the agent has tools but its model does not support them."""
     return info.model_tools == "none" and (info.all_tools or bool(info.prefixes))
 
 
 def model_name(info: pb.AgentInfo) -> str:
     """The agent's model, for display."""
-    return f"{info.model} · no tools" if _has_none(info) else info.model
+    return f"{info.model} · no tools" if lacks_tools(info) else info.model
 
 
 async def warn_missing_tools(connection: Connection, agent: str) -> bool:
@@ -31,7 +31,10 @@ async def warn_missing_tools(connection: Connection, agent: str) -> bool:
     except MootError:
         # A missing agent is reported by the request itself.
         return False
-    if not _has_none(info):
+    if not lacks_tools(info):
+        if info.missing and not output.wants_json():
+            text = f"{sanitize.name(info.name)} is inactive, it can only chat: {sanitize.line(info.missing)}."
+            output.print_note(terminal.paint(text, sys.stderr, dim=True))
         return False
     if not output.wants_json():
         agent, model = sanitize.name(info.name), sanitize.name(info.model)

@@ -135,7 +135,7 @@ def dump_agent(info: pb.AgentInfo) -> dict[str, Any]:
         "flaw": agent.problem,
         "warnings": list(agent.warnings),
     }
-    return data | _drop_empty(extra)
+    return data | {"model_tools": info.model_tools} | _drop_empty(extra)
 
 
 def dump_token(info: pb.TokenInfo) -> dict[str, Any]:

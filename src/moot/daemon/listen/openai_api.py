@@ -56,7 +56,8 @@ class ChatCompletions:
         answered = await ask_once(
             self._serving, pb.ClientMessage(list_agents=pb.ListAgentsMsg()), require_principal(request)
         )
-        names = [agent.name for agent in answered.agent_list.agents if agent.status == AgentStatus.ACTIVE]
+        agents = answered.agent_list.agents
+        names = [agent.name for agent in agents if agent.status == AgentStatus.ACTIVE and not agent.missing]
         return json_response({"object": "list", "data": [model_form(name) for name in names]})
 
     async def model(self, request: web.Request) -> web.Response:

@@ -18,7 +18,7 @@ from moot.daemon.requests.admission import Admission, OpenConnections
 from moot.daemon.requests.reply import Reply
 from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.toolset import Toolset
-from moot.domain.agent import Agent
+from moot.domain.agent import Agent, AgentSource
 from moot.domain.auto_approve import LEVEL_MEANINGS
 from moot.domain.config import ModelConfig
 from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
@@ -337,9 +337,14 @@ class DaemonRequests:
         partition = self._d.team.partition()
         tools = partition.tools_of(agent.name)
         shown = adapt_agent(agent, tools)
+        is_built_in = agent.source is AgentSource.BUILT_IN
+        model_tools = self._tool_support(agent.model)
+        missing = partition.find_missing(agent)
+        if is_built_in and agent.prefixes and model_tools == "none":
+            missing = missing or "its model uses no tools"
         info = pb.AgentInfo(
             name=agent.name,
-            description=shown.description,
+            description=f"Can only chat: {missing}." if is_built_in and missing else shown.description,
             model=agent.model or self._config.current.default_model,
             source=agent.source,
             status=agent.status,
@@ -356,8 +361,8 @@ class DaemonRequests:
             always_include=agent.always_include,
             session_isolation=agent.session_isolation,
             denied=agent.denied,
-            model_tools=self._tool_support(agent.model),
-            missing=partition.find_missing(agent),
+            model_tools=model_tools,
+            missing=missing,
             cannot_yet=list_missing_abilities(agent, tools),
             context_window=self._d.models.find_window(agent.model),
         )

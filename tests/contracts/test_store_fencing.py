@@ -271,7 +271,10 @@ BESIDE = {
     "workflows.create",
     # Mail may come from any daemon. It is evicted where no run will read it, whoever has the conversation; see below.
     *(f"mail.{name}" for name in ("send", "evict", "revive", "expire_dead", "set_muted")),
-    *(f"outbox.{name}" for name in ("add", "set_positions", "settle", "receive", "expire", "resend")),
+    *(
+        f"outbox.{name}"
+        for name in ("add", "set_positions", "settle", "receive", "receive_checked", "expire", "resend")
+    ),
 }
 BESIDE_PORTS = {
     *("daemons", "documents", "memories", "tasks", "graph", "mcp_decisions", "secrets", "keys"),

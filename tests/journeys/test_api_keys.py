@@ -201,7 +201,7 @@ def proxy_answering(status: int) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("address", "status", "said"),
     [
-        ("http://255.255.255.255/v1", 0, "There is no network connection to 255.255.255.255 for model 'openai'"),
+        ("http://127.255.255.255/v1", 0, "There is no network connection to 127.255.255.255 for model 'openai'"),
         ("http://models.example/v1", 407, "the proxy needs a login: it answered 407"),
         ("http://models.example/v1", 401, "does not accept the key in OPENAI_API_KEY (401)"),
         ("http://models.example/v1", 404, "does not answer or does not list its models"),

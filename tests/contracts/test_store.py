@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from moot.domain.conversation import Conversation, ConversationKey
+from moot.domain.conversation import Archive, Conversation, ConversationKey
 from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.message import Entry, Message, Role, Thinking, ToolCall, assistant, user
@@ -511,6 +511,22 @@ async def test_the_budget_of_a_tree_is_what_its_top_was_allowed_and_all_have_use
         await store.add_spend(KEY, model, Usage(prompt=100), 0.5, root_id=root_id)
     _, used = await store.load_budget("run-1")
     assert used == RunUsage(steps=3, usage=Usage(prompt=230, completion=2), cost=1 + 3 / 8, seconds=2.0)
+    # So do summaries of histories.
+    archive = Archive(
+        number=1,
+        first_seq=1,
+        last_seq=1,
+        title="T",
+        summary="S",
+        archived_at=3.0,
+        model="big",
+        usage=Usage(prompt=1_000),
+        cost=2.0,
+        root_id="run-1",
+    )
+    assert (await store.archive(OTHER, archive)).root_id == "run-1"
+    _, used = await store.load_budget("run-1")
+    assert used == RunUsage(steps=3, usage=Usage(prompt=1_230, completion=2), cost=3 + 3 / 8, seconds=2.0)
 
 
 @stored

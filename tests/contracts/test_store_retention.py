@@ -132,21 +132,28 @@ async def test_how_a_run_ended_stays_in_the_trace_of_its_parent_until_that_is_de
 @with_storage
 async def test_sums_over_the_past_do_not_change_when_runs_go(storage: Storage) -> None:
     await root(storage)
-    await teammate(storage, "arun-1", at=0.0)
+    mate = await teammate(storage, "arun-1", at=0.0)
     asked = SpawnRequest(agent="ada", instruction="do")
     run = background_run(asked, run_id="arun-2", owner="user", cwd="", now=0.0)
     await storage.store.spawn(run)
     await storage.store.begin(replace(run.request, is_first=True), now=0.0)
     await storage.store.end(run.key, "arun-2", RunEnd(outcome=Outcome.COMPLETED, cost=0.25), [], now=0.0)
+    for key in (mate, run.key):
+        await storage.store.add_spend(key, "big", Usage(prompt=1), 1.0, root_id="run-1")
+    # What a teammate had a model do outside its steps is in the budget of its tree, and listed for its root.
+    _, used = await storage.store.load_budget("run-1")
+    assert used.usage.prompt == 4
+    of_mate = await storage.store.list_teammate_spend()
+    assert sum(each.usage.prompt for each in of_mate if (each.root, each.sender) == ADA) == 3
 
     async def total() -> float:
         return sum(
             spent.cost for spent in (*await storage.store.list_spend(), *await storage.store.list_teammate_spend())
         )
 
-    assert await total() == 0.75
+    assert await total() == 2.75
     assert await gone(storage, now=31 * DAY) == 3
-    assert await total() == 0.75
+    assert await total() == 2.75
 
 
 @with_storage

@@ -202,6 +202,101 @@ async def test_answers_from_documents_are_still_spent_after_a_kill(home: Home, t
     )
 
 
+async def test_a_summary_of_the_history_is_still_spent_after_a_kill(home: Home) -> None:
+    home.furnish(
+        config=PRICED.replace("max_output_tokens", "window = 20000\nmax_output_tokens")
+        + TEAM
+        + "\n[budget]\ntokens = 60000\n",
+        script=script(
+            {
+                "system": "moot:compaction",
+                "reply": "Much was said.",
+                "usage": {"prompt": 50_000, "completion": 50},
+            },
+            lead("^much", say("Indeed."), usage={"prompt": 19_000, "completion": 50}),
+            lead("^go", spawn("work"), wait(), say("{result}"), usage={"prompt": 100, "completion": 10}),
+            # One step, then a model that hangs; after a restart the first rule serves one more.
+            mate("^work", *BUSY, usage=USED, times=1),
+            mate("^work", hang=True),
+        ),
+    )
+    answer = {"prompt": 100, "completion": 10}
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "much")
+            speech = talk.start("moot", "go")
+            await speech.until("compacted")
+            done = "SELECT count(*) FROM messages JOIN runs ON runs.id = run_id WHERE role = 'tool' AND parent_id <> ''"
+            await eventually(lambda: asked(home, done) == 1)
+            daemon.kill_9()
+    root = asked(home, "SELECT id FROM runs WHERE parent_id = '' ORDER BY number DESC LIMIT 1")
+    assert asked(home, "SELECT sum(prompt) FROM archives WHERE root_id = ?", root) == 50_000
+    home.write_script(script(mate("^work", *BUSY, usage=USED), lead("", say("Heard."), usage=answer)))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await eventually_idle(home, talk)
+    assert asked(home, "SELECT outcome FROM runs WHERE parent_id <> ''") == "limit"
+    assert asked(home, "SELECT sum(prompt + completion) FROM runs WHERE ? IN (id, root_id)", root) <= 10_000
+
+
+async def test_an_answer_from_documents_waits_for_what_others_hold(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("The boiler is serviced in October.\n")
+    both = {
+        "calls": [
+            made("agent_spawn", agent="librarian", instruction="find out"),
+            made("agent_spawn", agent="operator", instruction="work"),
+        ]
+    }
+    answer = call("rag_answer", question="When is the boiler serviced?")
+    home.furnish(
+        # Each call may take all that is left, so that one holds it until it is known what it used.
+        config=PRICED.replace("max_output_tokens = 100\n", "max_output_tokens = 100000\n")
+        + TEAM
+        + "\n[budget]\ntokens = 60000\n[project]\ninstructions = false\n",
+        script=script(
+            {"match": "^Passage", "reply": "In October [1].", "usage": {"prompt": 500, "completion": 10}},
+            {"match": "^index", "steps": [call("rag_index", source="notes.md"), say("Indexed.")]},
+            lead("^go", both, wait("{agent_ids}"), say("{result}"), usage={"prompt": 100, "completion": 10}),
+            mate("^find out", answer, say("{result}"), usage={"prompt": 100, "completion": 10}),
+            mate("^work", say("Done."), usage={"prompt": 100, "completion": 10}, delay_seconds=0.5),
+        ),
+    )
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("librarian", "index", cwd=str(tmp_path))
+            speech = await talk.say("moot", "go", cwd=str(tmp_path))
+    assert speech.outcome == "completed"
+    assert "In October" in speech.text
+    assert "leave no room" not in speech.text
+
+
+async def test_notes_and_analyses_spend_what_their_turn_may(home: Home) -> None:
+    found = {"knowledge": [{"key": "tea", "category": "fact", "content": "Ann has tea.", "confidence": "high"}]}
+    home.furnish(
+        config=PRICED
+        + "\n[budget]\ntokens = 20000\n[librarian]\nenabled = true\n[memory]\nobserve_every = 2\n"
+        + "[project]\ninstructions = false\n",
+        script=script(
+            {"match": "Open questions", "reply": json.dumps(found), "usage": {"prompt": 4_000, "completion": 10}},
+            {"system": "moot:notes", "reply": "Tea was discussed.", "usage": {"prompt": 3_000, "completion": 10}},
+            {"match": "^much", "reply": "Indeed.", "usage": {"prompt": 19_950, "completion": 40}},
+            {"match": "^little", "reply": "Yes.", "usage": {"prompt": 100, "completion": 10}},
+        ),
+    )
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "much")
+            await talk.say("ada", "much")
+            assert asked(home, "SELECT count(*) FROM other_spend") == 0
+            # The next turn leaves room for them, and for no more than it may use.
+            await talk.say("ada", "little")
+            await eventually(lambda: asked(home, "SELECT count(*) FROM knowledge") == 1)
+            await eventually(lambda: asked(home, "SELECT count(*) FROM notes") == 1)
+    last = asked(home, "SELECT id FROM runs ORDER BY number DESC LIMIT 1")
+    assert asked(home, "SELECT sum(prompt) FROM other_spend WHERE root_id = ?", last) == 7_000
+    assert asked(home, "SELECT sum(prompt) FROM other_spend") == 7_000
+
+
 # ---- time ---------------------------------------------------------------------------------------
 
 # Far from each other and from what a busy machine may take, since time itself is what is tested.

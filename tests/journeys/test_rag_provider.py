@@ -178,10 +178,10 @@ async def test_the_budget_of_a_turn_covers_vectors(home: Home, provider: Provide
         async with daemon.client() as talk:
             speech = await talk.say("librarian", "index it", cwd=str(tmp_path))
         (result,) = speech.of("tool_result")
-        # What was indexed before stays; no text is sent once the budget is used up.
+        # What was indexed before stays; no text is sent that might not fit, so that a step is left for the answer.
         assert "many was not indexed in full: the limits of this turn leave no room" in result.output
-        assert speech.outcome == "limit"
+        assert speech.outcome == "completed"
         (spent,) = [each for each in daemon.cli_json("usage")["data"] if each["model"] == "embed-1"]
-        assert 40_000 < spent["prompt"] < 80_000
+        assert 20_000 < spent["prompt"] <= 40_000
         sent = [each for each in provider.requests() if each["path"].endswith("/embeddings")]
         assert sum(len(each["body"]["input"]) for each in sent) < 600

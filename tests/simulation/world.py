@@ -20,6 +20,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.tool import RunContext, Tool
 from moot.domain.prompt import Safety, ToolSpec
+from moot.engine.budget import Budgets
 from moot.engine.bus import Bus
 from moot.engine.completion import CountedCompletion
 from moot.engine.notes import NoteTaker, Reflections
@@ -115,6 +116,7 @@ class Daemon:
             FileTool("fs_delete", Safety.DANGEROUS, world.note_execution, self.rng),
         ]
         tools.set_built_in({tool.spec.name: tool for tool in built_in})
+        self.budgets = Budgets(store=storage.store, config=lambda: self.world.config.current)
         self.notes = self._build_notes(storage, clock, redactor)
         self.runtime = Runtime(
             RuntimeDependencies(
@@ -130,6 +132,7 @@ class Daemon:
                 workspace=lambda _key: "/",
                 tools=tools,
                 notes=self.notes,
+                budgets=self.budgets,
                 supervisor=supervisor,
                 bus=self.bus,
                 has_sandbox=_has_none,
@@ -155,8 +158,8 @@ class Daemon:
             reflections=reflections,
             agents=_AGENTS.get,
             models=lambda _name: self.model,
-            config=lambda: config.current.tools.memory,
             complete=CountedCompletion(storage.store),
+            charge=self.budgets.charge,
             supervisor=self.supervisor,
         )
 

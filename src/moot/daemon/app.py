@@ -37,6 +37,7 @@ from moot.daemon.workspaces import Workspaces
 from moot.domain.errors import StoreError
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
+from moot.engine.budget import Budgets
 from moot.engine.bus import Bus
 from moot.engine.completion import CountedCompletion
 from moot.engine.notes import NoteTaker, Reflections
@@ -86,6 +87,7 @@ class Daemon:
             read_secret=self.vault.read_for_configuration,
         )
         self.workspaces = Workspaces(paths.workspaces)
+        self.budgets = self._build_budgets()
         self.notes = self._build_notes()
         self.toolset = self._build_toolset()
         self.telemetry = Telemetry(
@@ -156,6 +158,10 @@ class Daemon:
             await self.runtime.expire_traces()
             await self.bus.reserve_numbers()
 
+    def _build_budgets(self) -> Budgets:
+        config = self.config
+        return Budgets(store=self.storage.store, config=lambda: config.current)
+
     def _build_notes(self) -> NoteTaker:
         config = self.config
         reflections = Reflections(
@@ -169,8 +175,8 @@ class Daemon:
             reflections=reflections,
             agents=self.registry.get,
             models=self.models.get,
-            config=lambda: config.current.tools.memory,
             complete=CountedCompletion(self.storage.store),
+            charge=self.budgets.charge,
             supervisor=self.supervisor,
         )
 
@@ -207,6 +213,7 @@ class Daemon:
                 workspace=self.workspaces,
                 tools=self.toolset.registry,
                 notes=self.notes,
+                budgets=self.budgets,
                 supervisor=self.supervisor,
                 bus=self.bus,
                 has_sandbox=self.toolset.has_sandbox,

@@ -63,6 +63,8 @@ class Archive(Struct, frozen=True, kw_only=True):
     model: str = ""
     usage: Usage = Usage()
     cost: float = 0.0
+    # The root run of the tree whose budget the summary counts against; empty if a person asked for it.
+    root_id: str = ""
     taint: frozenset[str] = frozenset()
     is_closed: bool = False
     resumed: int = 0

@@ -1,10 +1,10 @@
 """Usage and cost of model calls."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
 
 from msgspec import Struct
-
-from moot.domain.errors import ModelError
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -54,8 +54,37 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     root: str = ""
 
 
-def _count_nothing(_usage: Usage, _cost: float) -> None:
-    pass
+class Need(Struct, frozen=True, kw_only=True):
+    """The most one model call may use: estimated prompt tokens, maximum reply tokens, and the price function."""
+
+    prompt: int = 0
+    reply: int = 0
+    price: Callable[[Usage], float] = lambda _usage: 0.0
+
+
+class Reservation(Protocol):
+    """What is reserved for one model call outside steps."""
+
+    @property
+    def reply(self) -> int:
+        """The maximum number of reply tokens; at most those that were asked for."""
+        ...
+
+    def settle(self, usage: Usage, cost: float) -> None:
+        """Count what the call used; `cost` is in US dollars."""
+        ...
+
+
+class _Unlimited(Struct, frozen=True):
+    reply: int
+
+    def settle(self, usage: Usage, cost: float) -> None:
+        """Do nothing: there is no budget."""
+
+
+@asynccontextmanager
+async def _reserve_unlimited(need: Need) -> AsyncIterator[Reservation]:
+    yield _Unlimited(need.reply)
 
 
 class Charge(Struct, frozen=True, kw_only=True):
@@ -63,17 +92,11 @@ class Charge(Struct, frozen=True, kw_only=True):
 
     # The root run of the tree; empty if the call belongs to no run.
     root_id: str = ""
-    # Told the tokens and the cost in US dollars.
-    count: Callable[[Usage, float], object] = _count_nothing
-    # Whether the limits leave room for another call.
-    has_room: Callable[[], bool] = lambda: True
-
-    def require_room(self) -> None:
-        if not self.has_room():
-            raise ModelError(
-                "the limits of this turn leave no room for another model call",
-                fix="Raise `tokens` or `spend` in [budget], or do it in another turn.",
-            )
+    # Whether money is limited, so that a call needs a known price.
+    limits_spend: bool = False
+    # Waits while other calls hold what this one needs. What is not settled is released at the end of the context.
+    # Raises ModelError if the limits leave no room.
+    reserve: Callable[[Need], AbstractAsyncContextManager[Reservation]] = _reserve_unlimited
 
 
 NO_CHARGE = Charge()

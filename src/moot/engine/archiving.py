@@ -35,6 +35,8 @@ class Archiving:
             task.cancel()
         await asyncio.wait({task})
         if task.cancelled() or ticket.stop is not None:
+            if not task.cancelled() and isinstance(made := task.result(), Archive):
+                await self._d.compaction.discard(history, made)
             raise Conflict("the compaction was killed; nothing has changed")
         archive = task.result()
         if isinstance(archive, Exception):

@@ -1,34 +1,26 @@
 """Budget: what a turn and the runs it spawns may spend.
 
-The loop reserves before each model call and settles after it.
+The loop reserves before each model call and settles after it; so does every call outside steps, through a Charge.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.config import Config
 from moot.domain.errors import ModelError
-from moot.domain.ports.model import Model
 from moot.domain.ports.store import Store
 from moot.domain.run import Limits, RunRequest
-from moot.domain.usage import Charge, RunUsage, Usage
+from moot.domain.usage import Charge, Need, Reservation, RunUsage, Usage
 
 # A shorter reply is not worth its prompt. While other calls hold reservations, it is better to wait for what they
 # release.
 _LEAST_REPLY = 64
 _GOOD_REPLY = 1024
 _WARNING = 0.8
-
-
-class Need(Struct, frozen=True, kw_only=True):
-    """The most one model call may use: estimated prompt tokens, maximum reply tokens, and the price function."""
-
-    prompt: int = 0
-    reply: int = 0
-    price: Callable[[Usage], float] = lambda _usage: 0.0
 
 
 # The need of a call while nothing is limited but steps and time.
@@ -41,6 +33,8 @@ class Hold(Struct, frozen=True, kw_only=True):
     reply: int = 0
     tokens: int = 0
     cost: float = 0.0
+    # 0 for a call outside steps.
+    steps: int = 1
 
 
 _NOTHING_HELD = Hold()
@@ -66,16 +60,42 @@ class Alarm(Struct, frozen=True):
     most: float
 
 
-class Budget:
-    """The shared budget of one user turn. Every run reserves before it spends, so no amount is spent twice."""
+class _Outside:
+    """The reservation of a call outside steps."""
 
-    def __init__(self, limits: Limits, spent: RunUsage) -> None:
+    def __init__(self, budget: "Budget", hold: Hold) -> None:
+        self.reply = hold.reply
+        self._budget = budget
+        self._hold: Hold | None = hold
+
+    def settle(self, usage: Usage, cost: float) -> None:
+        self._budget.count(usage, cost)
+        self.release()
+
+    def release(self) -> None:
+        """Release what is reserved, unless that has happened."""
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            self._budget.release(hold)
+
+
+class Budget:
+    """The shared budget of one user turn. Every run reserves before it spends, so no amount is spent twice.
+
+    `on_unused` is called when neither a run nor a reservation uses it any more.
+    """
+
+    def __init__(
+        self, limits: Limits, spent: RunUsage, on_unused: Callable[["Budget"], object] = lambda _budget: None
+    ) -> None:
         self.limits = limits
         self.spent = spent
-        self.users: set[str] = set()
         # Whether runs other than the root spend from it.
         self.is_shared = False
+        self._on_unused = on_unused
+        self._users: set[str] = set()
         self._holds = 0
+        self._held_steps = 0
         self._held_tokens = 0
         self._held_cost = 0.0
         self._freed: list[asyncio.Future[None]] = []
@@ -86,10 +106,18 @@ class Budget:
         most = self.limits.steps
         if own.steps is not None and steps >= own.steps:
             return None
-        if most is not None and self.spent.steps + self._holds >= most - is_teammate:
+        if most is not None and self.spent.steps + self._held_steps >= most - is_teammate:
             return None
         self._holds += 1
+        self._held_steps += 1
         return _NOTHING_HELD
+
+    def join(self, run_id: str) -> None:
+        self._users.add(run_id)
+
+    def leave(self, run_id: str) -> None:
+        self._users.discard(run_id)
+        self._check_use()
 
     async def reserve(self, need: Need, own: Limits, spent: RunUsage, *, is_teammate: bool = False) -> Hold | Shortfall:
         """Reserve one call from the limits of the run and of the whole tree, or return the shortfall.
@@ -106,8 +134,18 @@ class Budget:
                 return Shortfall(limit)
             found = self._find_room(limits, need, reply)
             if not isinstance(found, Shortfall):
-                return self._hold(need, found)
+                return self._hold(need, found, steps=1)
             if not self._holds or found.limit == "steps":
+                return found
+            await self._wait_for_release()
+
+    async def reserve_outside(self, need: Need) -> Hold | Shortfall:
+        """Reserve one call outside steps from the limits of the tree; wait as `reserve` does."""
+        while True:
+            found = self._find_room(replace(self.limits, steps=None), need, need.reply)
+            if not isinstance(found, Shortfall):
+                return self._hold(need, found, steps=0)
+            if not self._holds:
                 return found
             await self._wait_for_release()
 
@@ -125,12 +163,14 @@ class Budget:
     def release(self, hold: Hold) -> None:
         """Release the reservation of a call that was not completed, and wake all waiting reservations."""
         self._holds -= 1
+        self._held_steps -= hold.steps
         self._held_tokens -= hold.tokens
         self._held_cost -= hold.cost
         freed, self._freed = self._freed, []
         for waiting in freed:
             if not waiting.done():
                 waiting.set_result(None)
+        self._check_use()
 
     def count(self, usage: Usage, cost: float) -> None:
         """Add usage outside steps, such as a summary of the history."""
@@ -143,13 +183,21 @@ class Budget:
 
     def make_charge(self, root_id: str) -> Charge:
         """Return what model calls outside steps count against. `root_id` is the root run of the tree."""
-        return Charge(root_id=root_id, count=self.count, has_room=self.has_room)
+        return Charge(root_id=root_id, limits_spend=self.limits.spend is not None, reserve=self._reserve_for_charge)
 
-    def has_room(self) -> bool:
-        """Whether tokens and money are left, apart from what is reserved."""
-        limits, spent = self.limits, self.spent
-        tokens, cost = spent.usage.total + self._held_tokens, spent.cost + self._held_cost
-        return (limits.tokens is None or tokens < limits.tokens) and (limits.spend is None or cost < limits.spend)
+    @asynccontextmanager
+    async def _reserve_for_charge(self, need: Need) -> AsyncIterator[Reservation]:
+        hold = await self.reserve_outside(need)
+        if isinstance(hold, Shortfall):
+            raise ModelError(
+                "the limits of this turn leave no room for another model call",
+                fix=f"Raise `{hold.limit}` in [budget], or do it in another turn.",
+            )
+        reservation = _Outside(self, hold)
+        try:
+            yield reservation
+        finally:
+            reservation.release()
 
     def seconds_left(self) -> float | None:
         return None if self.limits.seconds is None else max(0.0, self.limits.seconds - self.spent.seconds)
@@ -173,14 +221,18 @@ class Budget:
         """Whether one step is left in a tree shared with other runs. `own_steps` is the steps of the calling run."""
         if self.limits.steps is None or not (self.is_shared or self.spent.steps > own_steps):
             return False
-        return self.spent.steps + self._holds + 1 >= self.limits.steps
+        return self.spent.steps + self._held_steps + 1 >= self.limits.steps
+
+    def _check_use(self) -> None:
+        if not self._users and not self._holds:
+            self._on_unused(self)
 
     def _find_room(self, limits: Limits, need: Need, reply: int) -> int | Shortfall:
         """Return the reply tokens the tree has room for beside the current reservations, or the shortfall."""
         taken = self.spent
         if self._holds:
             taken = RunUsage(
-                steps=taken.steps + self._holds,
+                steps=taken.steps + self._held_steps,
                 usage=taken.usage + Usage(prompt=self._held_tokens),
                 cost=taken.cost + self._held_cost,
             )
@@ -189,10 +241,11 @@ class Budget:
         least = min(_GOOD_REPLY if self._holds else _LEAST_REPLY, need.reply)
         return Shortfall(limit, shared=True) if limit and (most < least or limit == "steps") else most
 
-    def _hold(self, need: Need, reply: int) -> Hold:
+    def _hold(self, need: Need, reply: int, *, steps: int) -> Hold:
         self._holds += 1
+        self._held_steps += steps
         most = Usage(prompt=need.prompt, completion=reply)
-        hold = Hold(reply=reply, tokens=most.total, cost=need.price(most))
+        hold = Hold(reply=reply, tokens=most.total, cost=need.price(most), steps=steps)
         self._held_tokens += hold.tokens
         self._held_cost += hold.cost
         return hold
@@ -221,12 +274,18 @@ def room(limits: Limits, taken: RunUsage, need: Need) -> tuple[int, str]:
     return most, limit
 
 
+# Yields what calls made after a run count against; given the root run of its tree.
+ChargeTree = Callable[[str], AbstractAsyncContextManager[Charge]]
+
+
 class Budgets:
     """The budgets of active turns. A budget without users is dropped; it can be rebuilt from the store."""
 
-    def __init__(self, *, store: Store) -> None:
+    def __init__(self, *, store: Store, config: Callable[[], Config]) -> None:
         self._store = store
+        self._config = config
         self._open: dict[str, Budget] = {}
+        self._charges = 0
 
     async def open(self, request: RunRequest, config: Config, *, resumed: bool) -> Budget:
         """Return the budget a run spends from: its own, or that of the root run it belongs to."""
@@ -236,18 +295,38 @@ class Budgets:
             limits, spent = request.limits, RunUsage()
             if request.root_id or resumed:
                 limits, spent = await self._store.load_budget(root_id)
-            budget = self._open.setdefault(root_id, Budget(_find_turn_limits(config, limits), spent))
-        budget.users.add(request.id)
+            budget = self._keep(root_id, limits, spent, config)
+        budget.join(request.id)
         budget.is_shared |= bool(request.root_id)
         return budget
 
     def close(self, request: RunRequest) -> None:
-        root_id = request.root_id or request.id
-        budget = self._open.get(root_id)
+        budget = self._open.get(request.root_id or request.id)
         if budget is not None:
-            budget.users.discard(request.id)
-            if not budget.users:
+            budget.leave(request.id)
+
+    @asynccontextmanager
+    async def charge(self, root_id: str) -> AsyncIterator[Charge]:
+        """Yield what calls made after a run count against: the budget of the tree that the run belongs to."""
+        budget = self._open.get(root_id)
+        if budget is None:
+            budget = self._keep(root_id, *await self._store.load_budget(root_id), self._config())
+        self._charges += 1
+        user = f"charge {self._charges}"
+        budget.join(user)
+        try:
+            yield budget.make_charge(root_id)
+        finally:
+            budget.leave(user)
+
+    def _keep(self, root_id: str, limits: Limits, spent: RunUsage, config: Config) -> Budget:
+        """Return the budget of a tree: the one that another run has opened in the meantime, or a new one."""
+
+        def drop(unused: Budget) -> None:
+            if self._open.get(root_id) is unused:
                 del self._open[root_id]
+
+        return self._open.setdefault(root_id, Budget(_find_turn_limits(config, limits), spent, drop))
 
 
 def _find_turn_limits(config: Config, asked: Limits) -> Limits:
@@ -257,10 +336,3 @@ def _find_turn_limits(config: Config, asked: Limits) -> Limits:
     """
     each = config.limits
     return config.budget.narrow(Limits(tokens=each.tokens, spend=each.spend)).narrow(asked)
-
-
-def no_price(model: Model) -> ModelError:
-    return ModelError(
-        f"the price of {model.model} is not known, so a limit on spend cannot be kept",
-        fix=f"Set price_prompt and price_completion in [models.{model.name}], or take the limit away.",
-    )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from moot.domain.agent import Agent
-from moot.domain.conversation import Archive
+from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import Conflict, ModelError
 from moot.domain.message import Message, Role, user
 from moot.domain.ports.clock import Clock
@@ -16,8 +16,8 @@ from moot.domain.prompt import Prompt, Transcript
 from moot.domain.text import COMPACTION_MARK, defuse
 from moot.domain.title import title_of
 from moot.domain.tokens import estimate_message
-from moot.domain.usage import Usage
-from moot.engine.completion import complete
+from moot.domain.usage import NO_CHARGE, Charge, Usage
+from moot.engine.completion import complete, reserve
 from moot.engine.framing import summary_message
 from moot.engine.history import History
 from moot.failpoint import reach
@@ -52,13 +52,17 @@ class Compaction:
         self._clock = clock
         self.redact = redact
 
-    async def compact(self, history: History, agent: Agent, model: Model, *, last_seq: int) -> Archive:
-        """Archive the entries up to `last_seq` and return the archive."""
-        archive = await self.prepare(history, agent, model, last_seq=last_seq)
+    async def compact(
+        self, history: History, agent: Agent, model: Model, *, last_seq: int, charge: Charge = NO_CHARGE
+    ) -> Archive:
+        """Archive the entries up to `last_seq` and return the archive. The summary counts against `charge`."""
+        archive = await self.prepare(history, agent, model, last_seq=last_seq, charge=charge)
         # Cancelling the caller does not stop the write, so the history in memory must be updated as well.
         return await asyncio.shield(self.put_away(history, archive))
 
-    async def prepare(self, history: History, agent: Agent, model: Model, *, last_seq: int) -> Archive:
+    async def prepare(
+        self, history: History, agent: Agent, model: Model, *, last_seq: int, charge: Charge = NO_CHARGE
+    ) -> Archive:
         """Summarise the entries and return the archive without storing it. Can be cancelled at any time."""
         entries = [entry for entry in history.entries if entry.seq <= last_seq]
         if last_seq <= history.archived_seq:
@@ -68,7 +72,14 @@ class Compaction:
         messages = history.render_archived([replace(each, message=self._clean(each.message)) for each in entries])
         if history.archive is not None:
             messages.insert(0, summary_message(history.archive))
-        summary, usage = await self._summarise(messages, agent, model)
+        passes = _Passes(agent, model, charge)
+        try:
+            summary = await passes.summarise(messages)
+        except BaseException:
+            # The passes that were made are paid for, whatever comes of them.
+            if passes.usage.total:
+                await self._count(history.key, model.model, passes.usage, passes.cost, charge.root_id)
+            raise
         reach("compaction.summarised")
         return Archive(
             number=history.archive_count + 1,
@@ -79,8 +90,9 @@ class Compaction:
             summary=summary,
             archived_at=self._clock.now(),
             model=model.model,
-            usage=usage,
-            cost=model.cost(usage),
+            usage=passes.usage,
+            cost=passes.cost,
+            root_id=charge.root_id,
             # A summary has the taint of all messages it summarises, except those the owner has marked as trusted.
             taint=history.taint_until(entries[-1].seq),
         )
@@ -111,24 +123,41 @@ class Compaction:
             )
         return await self._store.open_stretch(history.key, closing=closing, resumed=resumed, epoch=history.epoch)
 
-    async def _summarise(self, messages: Sequence[Message], agent: Agent, model: Model) -> tuple[str, Usage]:
-        """Summarise in as many passes as the window needs; retry with shorter ones if they are refused as too long."""
+    async def discard(self, history: History, archive: Archive) -> None:
+        """Count what an archive took that is not stored."""
+        if archive.usage.total:
+            await self._count(history.key, archive.model, archive.usage, archive.cost, archive.root_id)
+
+    async def _count(self, key: ConversationKey, model: str, usage: Usage, cost: float, root_id: str) -> None:
+        await asyncio.shield(self._store.add_spend(key, model, usage, cost, root_id=root_id))
+
+
+class _Passes:
+    """Summarises a history in as many passes as the window needs. Has what they took, also if they fail."""
+
+    def __init__(self, agent: Agent, model: Model, charge: Charge) -> None:
+        self.usage = Usage()
+        self.cost = 0.0
+        self._agent = agent
+        self._model = model
+        self._charge = charge
+
+    async def summarise(self, messages: Sequence[Message]) -> str:
+        """Return the summary; retry with shorter passes if they are refused as too long."""
+        model = self._model
         window = model.window or _UNKNOWN_WINDOW
         room = max(_LEAST_ROOM, int(window * _HISTORY_SHARE))
         while True:
             try:
-                return await self._summarise_in_passes(messages, agent, model, room)
+                return await self._summarise_in_passes(messages, room)
             except ModelError as error:
                 if not error.is_too_long or room <= _LEAST_ROOM:
                     raise
             room = max(_LEAST_ROOM, min(room // 2, int(model.window * _HISTORY_SHARE) or room))
 
-    async def _summarise_in_passes(
-        self, messages: Sequence[Message], agent: Agent, model: Model, room: int
-    ) -> tuple[str, Usage]:
+    async def _summarise_in_passes(self, messages: Sequence[Message], room: int) -> str:
         """Summarise `room` tokens at a time. Each pass is given the summary of the previous one."""
-        usage = Usage()
-        summary = ""
+        summary, agent = "", self._agent
         most = max(256, min(_LONGEST_REPLY, int(room / _HISTORY_SHARE) // _REPLY_SHARE))
         for stretch in _split_history(messages, room):
             carried = [user(f"The summary of what came before:\n\n{summary}")] if summary else []
@@ -138,14 +167,21 @@ class Compaction:
                 tail=(user(_ASK),),
                 max_tokens=most,
             )
-            summary, spent = await complete(model, prompt)
-            usage += spent
+            summary = await self._complete(prompt)
             # An empty summary would lose the result of the previous passes.
             if not summary.strip():
                 raise ModelError(
                     "the model wrote no summary; the history is unchanged", fix="Try `moot compact` again."
                 )
-        return summary, usage
+        return summary
+
+    async def _complete(self, prompt: Prompt) -> str:
+        async with reserve(self._model, prompt, self._charge) as (fitting, reservation):
+            text, usage = await complete(self._model, fitting)
+            cost = self._model.cost(usage)
+            self.usage, self.cost = self.usage + usage, self.cost + cost
+            reservation.settle(usage, cost)
+        return text
 
 
 def _split_history(messages: Sequence[Message], room: int) -> list[list[Message]]:

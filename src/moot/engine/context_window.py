@@ -67,12 +67,13 @@ class ContextWindow:
             return False
         turn.emit(CompactionStarted())
         try:
-            archive = await self._compaction.compact(history, turn.primary, turn.model, last_seq=last_seq)
+            archive = await self._compaction.compact(
+                history, turn.primary, turn.model, last_seq=last_seq, charge=turn.charge
+            )
         except (ModelError, Conflict) as error:
             logger.warning("automatic compaction of %s failed: %s", history.key, error)
             state.cannot_compact = True
             return False
-        turn.budget.count(archive.usage, archive.cost)
         turn.emit(Compacted(archive.number, archive.title))
         return True
 

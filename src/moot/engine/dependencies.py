@@ -14,6 +14,7 @@ from moot.domain.ports.spawned_runs import SpawnedRuns
 from moot.domain.ports.store import Store
 from moot.domain.run import RunRequest
 from moot.engine.asks import Asks
+from moot.engine.budget import Budgets
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.history import Histories
@@ -34,6 +35,7 @@ class RunsDependencies(Struct, frozen=True, kw_only=True):
     asks: Asks
     supervisor: Supervisor
     bus: Bus
+    budgets: Budgets
     spawned: SpawnedRuns
     # Wraps the model of a run so that its requests are observed; None if nothing observes them.
     observe_model: Callable[[Model, RunRequest], Model] | None = None

@@ -36,7 +36,9 @@ from moot.domain.prompt import Prompt, Transcript
 from moot.domain.run import Outcome
 from moot.domain.senders import RUN_SENDERS
 from moot.domain.text import defuse
+from moot.domain.usage import Charge
 from moot.domain.uuid_text import write_uuid
+from moot.engine.budget import ChargeTree
 from moot.engine.completion import CountedCompletion
 from moot.engine.notes import render_entries
 from moot.engine.supervisor import Supervisor
@@ -73,6 +75,7 @@ class LibrarianDependencies(Struct, frozen=True, kw_only=True):
     # Removes every known secret from a text.
     redact: Callable[[str], str]
     complete: CountedCompletion
+    charge: ChargeTree
     supervisor: Supervisor
     clock: Clock
     rng: Random
@@ -85,6 +88,8 @@ class _Analysis(Struct, frozen=True, kw_only=True):
     entries: Sequence[Entry]
     pending: Sequence[Inquiry]
     taint: frozenset[str]
+    # The budget of the turn after which it is made.
+    charge: Charge
 
 
 class Librarian:
@@ -101,9 +106,11 @@ class Librarian:
             return
         if key not in self._at_work:
             self._at_work.add(key)
-            self._d.supervisor.start(f"analysis of {key}", self._analyse_due(key))
+            self._d.supervisor.start(
+                f"analysis of {key}", self._analyse_due(key, event.source.root_id or event.source.run_id)
+            )
 
-    async def _analyse_due(self, key: ConversationKey) -> None:
+    async def _analyse_due(self, key: ConversationKey, root_id: str) -> None:
         try:
             progress = await self._d.inquiries.find_progress(key)
             if progress.turns < self._d.config().observation_threshold:
@@ -115,7 +122,9 @@ class Librarian:
                 key.sender, agent=key.agent, status=InquiryStatus.PENDING, limit=_KNOWN
             )
             taint = frozenset[str]().union(*tainted, *(each.taint for each in pending))
-            await self._analyse(_Analysis(key=key, entries=entries, pending=pending, taint=taint), progress.last_seq)
+            async with self._d.charge(root_id) as charge:
+                analysis = _Analysis(key=key, entries=entries, pending=pending, taint=taint, charge=charge)
+                await self._analyse(analysis, progress.last_seq)
         except MootError as error:
             # Nothing was recorded; it is tried again after the next turn.
             logger.warning("%s was not analysed: %s", key, error.message)
@@ -153,7 +162,7 @@ class Librarian:
             transcript=Transcript([user(f"{conversation}\n\nOpen questions:\n{asked}")]),
             max_tokens=_TOKENS,
         )
-        return await self._d.complete(analysis.key, model, prompt)
+        return await self._d.complete(analysis.key, model, prompt, charge=analysis.charge)
 
     async def _save(self, analysis: _Analysis, key: str, category: KnowledgeCategory, content: str) -> None:
         try:

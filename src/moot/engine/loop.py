@@ -22,8 +22,9 @@ from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
 from moot.engine.asker import make_asker
 from moot.engine.asks import Asks
-from moot.engine.budget import Hold, Shortfall, no_price
+from moot.engine.budget import Hold, Shortfall
 from moot.engine.compaction import Compaction
+from moot.engine.completion import make_price_error
 from moot.engine.context_window import ContextWindow
 from moot.engine.deadline import Deadline, WaitTimer
 from moot.engine.gate import AT_ONCE, Gate
@@ -117,7 +118,7 @@ class Loop:
     async def _run_steps(self, state: TurnState) -> Ending:
         turn = state.turn
         if state.spends_money and not await turn.model.has_price():
-            raise no_price(turn.model)
+            raise make_price_error(turn.model.name, turn.model.model)
         await self._resume_calls(state)
         if ending := self._end_early(state):
             return ending
@@ -383,7 +384,7 @@ class Loop:
             waiting=lambda: waited.during(deadline.pause()),
             attending=own_deadline.pause,
             begin=lambda: progress.begun.add(call.id),
-            charge=turn.budget.make_charge(turn.request.root_id or turn.request.id),
+            charge=turn.charge,
         )
         with deadline.tool():
             unknown = toolbox.reject_unknown(call, state.specs, context) or state.reject_unloaded(call.name)

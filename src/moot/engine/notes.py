@@ -20,6 +20,8 @@ from moot.domain.prompt import Prompt, Transcript
 from moot.domain.run import Outcome
 from moot.domain.text import clean, defuse
 from moot.domain.transcript_text import as_text
+from moot.domain.usage import NO_CHARGE, Charge
+from moot.engine.budget import ChargeTree
 from moot.engine.completion import CountedCompletion
 from moot.engine.supervisor import Supervisor
 
@@ -65,6 +67,11 @@ class Reflections:
         self._store = store
         self._clock = clock
         self._config = config
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether notes are made after turns."""
+        return bool(self._config().observe_every)
 
     async def grow(self, key: ConversationKey, complete: Complete) -> list[Note]:
         """Make the notes that are due, between two turns.
@@ -140,36 +147,37 @@ class NoteTaker:
         reflections: Reflections,
         agents: Callable[[str], Agent | None],
         models: Callable[[str], Model],
-        config: Callable[[], MemoryConfig],
         complete: CountedCompletion,
+        charge: ChargeTree,
         supervisor: Supervisor,
     ) -> None:
         self._complete = complete
+        self._charge = charge
         self._reflections = reflections
         self._agents = agents
         self._models = models
-        self._config = config
         self._supervisor = supervisor
 
-    async def reflect(self, key: ConversationKey) -> Note | None:
-        return await self._reflections.reflect(key, self._build_completion(key))
+    async def reflect(self, key: ConversationKey, charge: Charge = NO_CHARGE) -> Note | None:
+        return await self._reflections.reflect(key, self._build_completion(key, charge))
 
     def on_run_ended(self, event: Event) -> None:
         """Make notes after a completed run, if configured."""
         body, key = event.body, event.source.key
         is_completed = isinstance(body, RunEnded) and body.end.outcome is Outcome.COMPLETED
-        if is_completed and self._config().observe_every:
-            self._supervisor.start(f"notes on {key}", self._grow(key))
+        if is_completed and self._reflections.is_automatic:
+            self._supervisor.start(f"notes on {key}", self._grow(key, event.source.root_id or event.source.run_id))
 
-    async def _grow(self, key: ConversationKey) -> None:
-        await self._reflections.grow(key, self._build_completion(key))
+    async def _grow(self, key: ConversationKey, root_id: str) -> None:
+        async with self._charge(root_id) as charge:
+            await self._reflections.grow(key, self._build_completion(key, charge))
 
-    def _build_completion(self, key: ConversationKey) -> Complete:
+    def _build_completion(self, key: ConversationKey, charge: Charge) -> Complete:
         async def complete_text(instructions: str, text: str) -> str:
             agent = self._agents(key.agent)
             model = self._models(agent.model if agent is not None else "")
             prompt = Prompt(system=(instructions,), transcript=Transcript([user(text)]), max_tokens=_NOTE_TOKENS)
-            return await self._complete(key, model, prompt)
+            return await self._complete(key, model, prompt, charge=charge)
 
         return complete_text
 

@@ -15,7 +15,7 @@ from moot.domain.ports.tool import ToolResult
 from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
 from moot.domain.scope import ALL_TOOLS, Scope
 from moot.domain.step_record import StepRecord
-from moot.domain.usage import RunUsage, Usage
+from moot.domain.usage import Charge, RunUsage, Usage
 from moot.domain.user_message import SEND_USER_MESSAGE
 from moot.engine.budget import Budget
 from moot.engine.deadline import Deadline
@@ -212,6 +212,11 @@ class Turn(Struct, frozen=True, kw_only=True):
     emit: Callable[[EventBody], None]
     # Whether it began before a restart.
     is_resumed: bool = False
+
+    @property
+    def charge(self) -> Charge:
+        """What model calls outside its steps count against."""
+        return self.budget.make_charge(self.request.root_id or self.request.id)
 
 
 Ending = tuple[RunEnd, list[Message]]

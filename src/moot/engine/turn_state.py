@@ -14,8 +14,9 @@ from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.domain.run import Outcome
 from moot.domain.scope import TOOL_SEARCH
 from moot.domain.tokens import estimate_message, estimate_text, estimate_tools
+from moot.domain.usage import Need
 from moot.domain.user_message import SEND_USER_MESSAGE
-from moot.engine.budget import NOTHING_NEEDED, Hold, Need
+from moot.engine.budget import NOTHING_NEEDED, Hold
 from moot.engine.deadline import Deadline
 from moot.engine.framing import (
     assistant_framing,

@@ -15,7 +15,6 @@ from moot.domain.errors import Conflict, Fenced, MootError, NotFound, StoreError
 from moot.domain.events import EventBody, RunEnded, RunStarted
 from moot.domain.message import Entry, user
 from moot.domain.run import Outcome, RunEnd, RunRequest
-from moot.engine.budget import Budgets
 from moot.engine.dependencies import Resolved, RunsDependencies, no_agent
 from moot.engine.history import History
 from moot.engine.lanes import Ticket
@@ -35,7 +34,7 @@ class Turns:
     def __init__(self, dependencies: RunsDependencies) -> None:
         self._d = dependencies
         self._histories = dependencies.histories
-        self._budgets = Budgets(store=dependencies.store)
+        self._budgets = dependencies.budgets
         # Ends that could not be stored, each with the epoch of its run; they are retried.
         self._owed: dict[str, tuple[ConversationKey, RunEnd, int]] = {}
         # Queued messages that were rejected but could not be unqueued in the store.

@@ -16,7 +16,7 @@ from moot.domain.ports.masks import Masks
 from moot.domain.usage import Usage
 from moot.models.keys import Key
 from moot.models.openai import build_auth_headers
-from moot.models.prices import price
+from moot.models.prices import is_known, price
 from moot.models.retry import RetryPolicy
 from moot.models.transport import Endpoint, Http
 
@@ -70,6 +70,9 @@ class OpenAIEmbeddings:
     def cost(self, usage: Usage) -> float:
         return price(self._config, usage).dollars
 
+    async def has_price(self) -> bool:
+        return await is_known(self._config)
+
     async def _request(self, texts: Sequence[str]) -> Embeddings:
         body = msgspec.json.encode({"model": self.model, "input": list(texts)})
         async with aclosing(self._patience.retry(lambda: self._try(body, len(texts)))) as events:
@@ -113,6 +116,7 @@ class MaskedEmbeddings:
         self.model = inner.model
         self.address = inner.address
         self.cost = inner.cost
+        self.has_price = inner.has_price
 
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         if not self._masks.edition:

@@ -24,6 +24,7 @@ from moot.domain.ports.tool import RunContext, Tool
 from moot.domain.run import RunRequest, RunStatus
 from moot.domain.senders import WORKFLOW_SENDER
 from moot.engine.asks import Asks
+from moot.engine.budget import Budgets
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.completion import CountedCompletion
@@ -86,6 +87,7 @@ class RuntimeDependencies(Struct, frozen=True, kw_only=True):
     # The tools, and the components they were built with.
     tools: ToolRegistry
     notes: NoteTaker
+    budgets: Budgets
     supervisor: Supervisor
     bus: Bus
     # Returns whether commands run in a sandbox.
@@ -256,6 +258,7 @@ class Runtime:
                 asks=self.asks,
                 supervisor=d.supervisor,
                 bus=d.bus,
+                budgets=d.budgets,
                 spawned=self.live,
                 observe_model=d.observe_model,
             )
@@ -273,6 +276,7 @@ class Runtime:
                 config=lambda: d.config.current.librarian,
                 redact=d.redactor,
                 complete=CountedCompletion(d.storage.store),
+                charge=d.budgets.charge,
                 supervisor=d.supervisor,
                 clock=d.clock,
                 rng=d.rng,

@@ -6,15 +6,17 @@ from typing import Any, Protocol
 from moot.domain.config import Config
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import ConfigError, ModelError
-from moot.domain.ports.embedding import EmbeddingModel
+from moot.domain.ports.embedding import EmbeddingModel, Embeddings
 from moot.domain.ports.store import Store
 from moot.domain.rag_config import LOCAL_EMBEDDINGS, RagConfig, split_embeddings
-from moot.domain.usage import Charge, Usage
+from moot.domain.tokens import estimate_text
+from moot.domain.usage import Charge, Need
 from moot.retrieval.reading import word_embedding
 from moot.tools.threads import run_in_thread
 
-# Texts that are sent before what they took is counted, and the budget looked at again.
-_COUNTED_TEXTS = 256
+# Texts that are sent before what they took is counted, and the budget looked at again: those of one request, so that
+# what was paid for is counted also if a later request fails.
+_COUNTED_TEXTS = 32
 
 
 class Embedder(Protocol):
@@ -101,9 +103,7 @@ class ProviderEmbedder:
     async def make_vectors(self, owner: ConversationKey, texts: list[str], charge: Charge) -> list[bytes]:
         found: list[bytes] = []
         for start in range(0, len(texts), _COUNTED_TEXTS):
-            charge.require_room()
-            made = await self._model.embed(texts[start : start + _COUNTED_TEXTS])
-            await self._count(owner, made.usage, charge)
+            made = await self._embed(owner, texts[start : start + _COUNTED_TEXTS], charge)
             self._lengths[self._whole] = len(made.vectors[0])
             found += await run_in_thread(_quantize_all, made.vectors)
         if len({len(vector) for vector in found if vector}) > 1:
@@ -112,11 +112,22 @@ class ProviderEmbedder:
             )
         return found
 
-    async def _count(self, owner: ConversationKey, usage: Usage, charge: Charge) -> None:
-        cost = self._model.cost(usage)
-        charge.count(usage, cost)
-        if usage.total:
-            await self._store.add_spend(owner, self._model.model, usage, cost, root_id=charge.root_id)
+    async def _embed(self, owner: ConversationKey, texts: list[str], charge: Charge) -> Embeddings:
+        if charge.limits_spend and not await self._model.has_price():
+            raise ModelError(
+                f"the price of {self._model.model} is not known, so a limit on spend cannot be kept",
+                fix="Name a model with a known price in [rag], or take the limit away.",
+            )
+        need = Need(prompt=sum(map(estimate_text, texts)), price=self._model.cost)
+        async with charge.reserve(need) as reservation:
+            made = await self._model.embed(texts)
+            cost = self._model.cost(made.usage)
+            try:
+                if made.usage.total:
+                    await self._store.add_spend(owner, self._model.model, made.usage, cost, root_id=charge.root_id)
+            finally:
+                reservation.settle(made.usage, cost)
+        return made
 
 
 def _quantize_all(vectors: list[list[float]]) -> list[bytes]:

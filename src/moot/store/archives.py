@@ -87,7 +87,7 @@ def insert(db: apsw.Connection, conversation: int, archive: Archive) -> Archive:
     added = replace(archive, number=count + 1, first_seq=first)
     db.execute(
         f"INSERT INTO archives (conversation, {rows.ARCHIVE_COLUMNS})"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             conversation,
             added.number,
@@ -99,6 +99,7 @@ def insert(db: apsw.Connection, conversation: int, archive: Archive) -> Archive:
             added.model,
             *rows.usage_values(added.usage),
             added.cost,
+            added.root_id,
             rows.encode_taint(added.taint),
             added.is_closed,
             added.resumed,

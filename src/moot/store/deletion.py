@@ -72,8 +72,8 @@ def delete(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCoun
     counts = count_deletion(db, key)
     for one in (*_list_teammate_conversations(db, key), key):
         remove(db, one, node)
+        db.execute("DELETE FROM other_spend WHERE agent = ? AND sender = ?", one)
     db.execute("DELETE FROM past_spend WHERE root_agent = ? AND root_sender = ?", key)
-    db.execute("DELETE FROM other_spend WHERE agent = ? AND sender = ?", key)
     sweep_parts(db)
     return counts
 

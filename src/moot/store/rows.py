@@ -192,7 +192,8 @@ def conversation(row: Row) -> Conversation:
 
 USAGE_COLUMNS = "prompt, completion, cache_hit, cache_miss, reasoning"
 ARCHIVE_COLUMNS = (
-    f"number, first_seq, last_seq, title, summary, archived_at, model, {USAGE_COLUMNS}, cost, taint, closed, resumed"
+    f"number, first_seq, last_seq, title, summary, archived_at, model, {USAGE_COLUMNS}, cost, root_id, taint,"
+    " closed, resumed"
 )
 
 
@@ -206,7 +207,7 @@ def usage_values(spent: Usage) -> Row:
 
 
 def archive(row: Row) -> Archive:
-    number, first_seq, last_seq, title, summary, archived_at, model, *spent, cost, taint, closed, resumed = row
+    number, first_seq, last_seq, title, summary, archived_at, model, *spent, cost, root_id, taint, closed, resumed = row
     return Archive(
         number=number,
         first_seq=first_seq,
@@ -217,6 +218,7 @@ def archive(row: Row) -> Archive:
         model=model,
         usage=usage(tuple(spent)),
         cost=cost,
+        root_id=root_id,
         taint=decode_taint(taint) if taint else CLEAN,
         is_closed=bool(closed),
         resumed=resumed,

@@ -36,6 +36,8 @@ def record(db: apsw.Connection, run_id: str, spent: RunUsage) -> None:
 def budget(db: apsw.Connection, root_id: str) -> tuple[Limits, RunUsage]:
     """Return the limits of the root run, and the usage of all runs of its tree and of their calls outside steps.
 
+    Those calls are summaries, which have their usage in the archive, and all others.
+
     Runs of a tree run concurrently, so the time of the tree is that of the longest run.
     """
     allowed = db.execute(
@@ -49,6 +51,8 @@ def budget(db: apsw.Connection, root_id: str) -> tuple[Limits, RunUsage]:
             f"SELECT {rows.USAGE_COLUMNS}, cost, steps, seconds FROM runs"
             " WHERE id = ?1 OR (root_id = ?1 AND root_id <> id)"
             f" UNION ALL SELECT {rows.USAGE_COLUMNS}, cost, 0, 0.0 FROM other_spend"
+            " WHERE root_id = ?1 AND root_id <> ''"
+            f" UNION ALL SELECT {rows.USAGE_COLUMNS}, cost, 0, 0.0 FROM archives"
             " WHERE root_id = ?1 AND root_id <> '') AS spent",
             (root_id,),
         )
@@ -66,26 +70,15 @@ _ADD_UP = (
 
 
 def add(db: apsw.Connection, key: ConversationKey, model: str, usage: Usage, cost: float, root_id: str) -> None:
-    """Count a model call outside runs; one in the conversation of a teammate counts for its root conversation."""
-    used = (usage.prompt, usage.completion, usage.cache_hit, usage.cache_miss, usage.reasoning, cost)
-    if not key.sender.startswith(CHILD_SENDER):
-        db.execute(
-            f"INSERT INTO other_spend (agent, sender, model, root_id, {rows.USAGE_COLUMNS}, cost)"
-            f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?){_ADD_UP}",
-            (*key, model, root_id, *used),
-        )
+    """Count a model call outside steps. One in the conversation of a teammate is listed for its root conversation."""
+    if key.sender.startswith(CHILD_SENDER) and rows.conversation_id(db, key) is None:
+        # The conversation was removed in the meantime, and what it used with it.
         return
-    root = db.execute(
-        "SELECT root_agent, root_sender FROM runs JOIN conversations ON conversations.id = runs.conversation"
-        " WHERE agent = ? AND sender = ? AND root_sender <> '' LIMIT 1",
-        key,
-    ).fetchone()
-    if root is not None:
-        db.execute(
-            f"INSERT INTO past_spend (root_agent, root_sender, agent, model, runs, {rows.USAGE_COLUMNS}, cost)"
-            f" VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?){_ADD_UP}",
-            (*root, key.agent, model, *used),
-        )
+    db.execute(
+        f"INSERT INTO other_spend (agent, sender, model, root_id, {rows.USAGE_COLUMNS}, cost)"
+        f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?){_ADD_UP}",
+        (*key, model, root_id, *rows.usage_values(usage), cost),
+    )
 
 
 def spend(db: apsw.Connection, agent: str, sender: str) -> list[UsageRow]:
@@ -108,6 +101,19 @@ def spend(db: apsw.Connection, agent: str, sender: str) -> list[UsageRow]:
     ]
 
 
+# The calls outside steps in the conversations of teammates, each with its root conversation.
+_OF_TEAMMATES = (
+    f"SELECT agent, sender, model, {rows.USAGE_COLUMNS}, cost, root_agent, root_sender FROM ("
+    f"SELECT agent, sender, model, {rows.USAGE_COLUMNS}, cost FROM other_spend"
+    f" UNION ALL SELECT agent, sender, model, {rows.USAGE_COLUMNS}, cost FROM archives"
+    " JOIN conversations ON conversations.id = archives.conversation WHERE model <> '') AS outside"
+    " JOIN (SELECT DISTINCT agent AS of_agent, sender AS of_sender, root_agent, root_sender FROM runs"
+    " JOIN conversations ON conversations.id = runs.conversation WHERE root_sender <> ''"
+    f" AND substr(sender, 1, {len(CHILD_SENDER)}) = '{CHILD_SENDER}') AS roots"
+    " ON agent = of_agent AND sender = of_sender"
+)
+
+
 def teammate_spend(db: apsw.Connection, agent: str, sender: str) -> list[UsageRow]:
     """Return the usage of spawned runs, including those that were removed, by root conversation."""
     found = db.execute(
@@ -115,6 +121,7 @@ def teammate_spend(db: apsw.Connection, agent: str, sender: str) -> list[UsageRo
         " sum(reasoning), sum(cost), root_agent FROM ("
         f"SELECT speaker AS agent, root_agent, root_sender, model, 1 AS runs, {rows.USAGE_COLUMNS}, cost FROM runs"
         " WHERE kind = 'teammate' AND status = 'ended'"
+        f" UNION ALL SELECT agent, root_agent, root_sender, model, 0, {rows.USAGE_COLUMNS}, cost FROM ({_OF_TEAMMATES})"
         f" UNION ALL SELECT agent, root_agent, root_sender, model, runs, {rows.USAGE_COLUMNS}, cost FROM past_spend)"
         " WHERE (?1 = '' OR root_agent = ?1) AND (?2 = '' OR root_sender = ?2)"
         " GROUP BY root_agent, root_sender, agent, model ORDER BY root_agent, root_sender, agent, model",
@@ -135,17 +142,25 @@ def teammate_spend(db: apsw.Connection, agent: str, sender: str) -> list[UsageRo
 
 
 def keep_past(db: apsw.Connection, key: ConversationKey) -> None:
-    """Add the usage of a conversation's runs to the totals of their root conversation, before their removal."""
-    db.execute(
-        "INSERT INTO past_spend (root_agent, root_sender, agent, model, runs, prompt, completion, cache_hit,"
-        " cache_miss, reasoning, cost)"
-        " SELECT coalesce(nullif(root_agent, ''), agent), coalesce(nullif(root_sender, ''), sender), speaker, model,"
-        " count(*), sum(prompt), sum(completion), sum(cache_hit), sum(cache_miss), sum(reasoning), sum(cost)"
-        " FROM runs JOIN conversations ON conversations.id = runs.conversation"
-        " WHERE agent = ? AND sender = ? GROUP BY speaker, model, root_agent, root_sender"
-        " ON CONFLICT DO UPDATE SET runs = runs + excluded.runs, prompt = prompt + excluded.prompt,"
-        " completion = completion + excluded.completion, cache_hit = cache_hit + excluded.cache_hit,"
-        " cache_miss = cache_miss + excluded.cache_miss, reasoning = reasoning + excluded.reasoning,"
-        " cost = cost + excluded.cost",
+    """Move the usage of a conversation to the totals of its root conversation, before its removal."""
+    root = db.execute(
+        "SELECT root_agent, root_sender FROM runs JOIN conversations ON conversations.id = runs.conversation"
+        " WHERE agent = ? AND sender = ? AND root_sender <> '' LIMIT 1",
         key,
+    ).fetchone()
+    found = db.execute(
+        f"SELECT speaker, model, 1, {rows.USAGE_COLUMNS}, cost FROM runs"
+        " JOIN conversations ON conversations.id = runs.conversation WHERE agent = ?1 AND sender = ?2"
+        f" UNION ALL SELECT agent, model, 0, {rows.USAGE_COLUMNS}, cost FROM archives"
+        " JOIN conversations ON conversations.id = archives.conversation"
+        " WHERE agent = ?1 AND sender = ?2 AND model <> ''"
+        f" UNION ALL SELECT agent, model, 0, {rows.USAGE_COLUMNS}, cost FROM other_spend"
+        " WHERE agent = ?1 AND sender = ?2",
+        key,
+    ).fetchall()
+    db.executemany(
+        f"INSERT INTO past_spend (root_agent, root_sender, agent, model, runs, {rows.USAGE_COLUMNS}, cost)"
+        f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?){_ADD_UP}, runs = runs + excluded.runs",
+        [(*(root or key), *row) for row in found],
     )
+    db.execute("DELETE FROM other_spend WHERE agent = ? AND sender = ?", key)

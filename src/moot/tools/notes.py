@@ -14,13 +14,14 @@ from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.text import clean
+from moot.domain.usage import Charge
 
 _LISTED = 20
 _MOST_LISTED = 100
 _LINE = 120
 
 # Asks the engine to summarise observations without a reflection; None if there are none.
-Reflect = Callable[[ConversationKey], Awaitable[Note | None]]
+Reflect = Callable[[ConversationKey, Charge], Awaitable[Note | None]]
 
 
 def tools(*, notes: Notes, reflect: Reflect, clock: Clock) -> list[Tool]:
@@ -105,7 +106,7 @@ class ReflectNow:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         content = str(arguments.get("content") or "")
-        note = await (self._add_given(content, context) if content else self._reflect(context.key))
+        note = await (self._add_given(content, context) if content else self._reflect(context.key, context.charge))
         if note is None:
             raise Conflict(
                 "nothing was observed since the last reflection", fix="Note something with observe_add first."

@@ -19,6 +19,7 @@ from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import RunEnd, RunRequest
 from moot.domain.trace import TraceKind
+from moot.engine.budget import Budgets
 from moot.engine.bus import Bus
 from moot.engine.compaction import Compaction
 from moot.engine.dependencies import RunsDependencies
@@ -238,6 +239,7 @@ async def engine(
         asks=asks,
         supervisor=supervisor,
         bus=bus,
+        budgets=Budgets(store=disk, config=config),
         spawned=NoneSpawned(),
     )
     runs = Runs(dependencies)

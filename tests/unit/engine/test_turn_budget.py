@@ -5,9 +5,10 @@ import random
 
 import pytest
 
+from moot.domain.errors import ModelError
 from moot.domain.run import Limits
-from moot.domain.usage import RunUsage, Usage
-from moot.engine.budget import Budget, Hold, Need, Shortfall, room
+from moot.domain.usage import Need, RunUsage, Usage
+from moot.engine.budget import Budget, Hold, Shortfall, room
 
 NOTHING = RunUsage()
 
@@ -80,6 +81,39 @@ async def test_steps_under_way_are_taken_and_not_waited_for() -> None:
     await held(budget, Need())
     await held(budget, Need())
     assert await budget.reserve(Need(), Limits(), NOTHING) == Shortfall("steps", shared=True)
+
+
+async def test_a_call_outside_steps_waits_as_well_and_takes_no_step() -> None:
+    budget = Budget(Limits(tokens=4_000, steps=2), RunUsage(steps=1))
+    charge = budget.make_charge("run-1")
+    step = await held(budget, Need(prompt=1_000, reply=2_900))
+
+    async def call() -> int:
+        async with charge.reserve(Need(prompt=1_000, reply=1_000)) as reservation:
+            reservation.settle(Usage(prompt=900, completion=50), 0.0)
+            return reservation.reply
+
+    outside = asyncio.ensure_future(call())
+    await asyncio.sleep(0)
+    assert not outside.done()
+    budget.settle(step, Usage(prompt=1_000, completion=500), 0.0, 1.0)
+    assert await outside == 1_000
+    assert (budget.spent.steps, budget.spent.usage.total) == (2, 2_450)
+    # Nobody holds anything, so what does not fit is refused.
+    with pytest.raises(ModelError, match="leave no room"):
+        async with charge.reserve(Need(prompt=2_000)):
+            pass
+
+
+async def test_a_budget_is_dropped_only_when_neither_runs_nor_calls_use_it() -> None:
+    dropped: list[Budget] = []
+    budget = Budget(Limits(tokens=4_000), NOTHING, dropped.append)
+    budget.join("run-1")
+    async with budget.make_charge("run-1").reserve(Need(prompt=1_000)) as reservation:
+        budget.leave("run-1")
+        assert not dropped
+        reservation.settle(Usage(prompt=10), 0.0)
+        assert dropped == [budget]
 
 
 async def test_a_call_that_came_to_nothing_gives_back_what_it_held() -> None:

@@ -13,6 +13,7 @@ from moot.domain.memory import CONTENT_LENGTH, KEY_LENGTH
 from moot.domain.note import Note, NoteKind
 from moot.domain.ports.tool import Renders, RunContext, Tool
 from moot.domain.prompt import Safety
+from moot.domain.usage import Charge
 from moot.store.memories import SqliteMemories
 from moot.store.notes import SqliteNotes
 from moot.store.sqlite import SqliteStore
@@ -23,7 +24,7 @@ from tests.unit.shelves import ADA, ADA_WITH_EVE, BOB, SetClock, answered, by_na
 WEB = frozenset({"web"})
 
 
-async def no_reflection(_key: ConversationKey) -> Note | None:
+async def no_reflection(_key: ConversationKey, _charge: Charge) -> Note | None:
     return None
 
 
@@ -183,7 +184,7 @@ async def test_a_reflection_that_is_not_given_is_written_by_the_engine(store: Sq
     await talk(store)
     asked: list[ConversationKey] = []
 
-    async def reflect(key: ConversationKey) -> Note | None:
+    async def reflect(key: ConversationKey, _charge: Charge) -> Note | None:
         asked.append(key)
         return Note(kind=NoteKind.REFLECTION, content="written", first_seq=1, last_seq=2, taint=WEB, number=7)
 

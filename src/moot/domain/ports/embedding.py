@@ -25,6 +25,10 @@ class EmbeddingModel(Protocol):
         """The host it runs on."""
         ...
 
+    async def has_price(self) -> bool:
+        """Whether the price of a call is known (including free). May have to look it up."""
+        ...
+
     async def embed(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of some texts, in their order. Raises ModelError."""
         ...

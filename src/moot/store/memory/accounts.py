@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from moot.domain.conversation import ConversationKey
+from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.run import Limits, RunKind, RunStatus
 from moot.domain.senders import CHILD_SENDER
@@ -22,11 +22,16 @@ _TOUCH_SECONDS = 60.0
 def budget(db: Database, root_id: str) -> tuple[Limits, RunUsage]:
     """Return the limits of the root run, and the usage of all runs of its tree and of their calls outside steps.
 
+    Those calls are summaries, which have their usage in the archive, and all others.
+
     Runs of a tree run concurrently, so the time of the tree is that of the longest run.
     """
     root = db.runs.get(root_id)
     rows = [*([root] if root else ()), *db.runs.find("root", root_id)]
-    others = [row for (_, _, root), row in db.other_spend.pairs() if root_id and root == root_id]
+    others: list[UsageRow | Archive] = [
+        *(row for (_, _, root), row in db.other_spend.pairs() if root_id and root == root_id),
+        *(archive for archive in db.archives if root_id and archive.root_id == root_id),
+    ]
     total = RunUsage(
         usage=sum((row.spent.usage for row in rows), sum((row.usage for row in others), Usage())),
         cost=sum(row.spent.cost for row in rows) + sum(row.cost for row in others),
@@ -37,23 +42,39 @@ def budget(db: Database, root_id: str) -> tuple[Limits, RunUsage]:
 
 
 def add_spend(db: Database, key: ConversationKey, model: str, usage: Usage, cost: float, root_id: str) -> None:
-    """Count a model call outside runs; one in the conversation of a teammate counts for its root conversation."""
-    new = UsageRow(agent=key.agent, sender=key.sender, model=model, runs=0, usage=Usage(), cost=0.0)
-    if not key.sender.startswith(CHILD_SENDER):
-        known = db.other_spend.get((key, model, root_id)) or new
-        db.other_spend.put((key, model, root_id), replace(known, usage=known.usage + usage, cost=known.cost + cost))
+    """Count a model call outside steps. One in the conversation of a teammate is listed for its root conversation."""
+    if key.sender.startswith(CHILD_SENDER) and db.conversation(key) is None:
+        # The conversation was removed in the meantime, and what it used with it.
         return
-    runs = [row for row in db.runs if db.conversations[row.conversation].key == key and row.request.root]
-    for row in runs[:1]:
-        assert row.request.root is not None
-        place = (row.request.root.agent, row.request.root.sender, key.agent, model)
-        past = db.past_spend.get(place) or replace(new, sender=place[1], root=place[0])
-        db.past_spend.put(place, replace(past, usage=past.usage + usage, cost=past.cost + cost))
+    new = UsageRow(agent=key.agent, sender=key.sender, model=model, runs=0, usage=Usage(), cost=0.0)
+    known = db.other_spend.get((key, model, root_id)) or new
+    db.other_spend.put((key, model, root_id), replace(known, usage=known.usage + usage, cost=known.cost + cost))
+
+
+def list_outside_steps(db: Database) -> list[UsageRow]:
+    """Return the usage of all summaries and other calls outside steps, under the conversations they were made in."""
+    found: list[UsageRow] = list(db.other_spend)
+    for (conversation, _), archive in db.archives.pairs():
+        if archive.model:
+            agent, sender = db.conversations[conversation].key
+            found.append(
+                UsageRow(
+                    agent=agent, sender=sender, model=archive.model, runs=0, usage=archive.usage, cost=archive.cost
+                )
+            )
+    return found
+
+
+def find_root(db: Database, key: ConversationKey) -> ConversationKey | None:
+    """Return the root conversation of that of a teammate."""
+    conversation = db.conversation(key)
+    runs = db.runs.find("conversation", conversation.id) if conversation is not None else []
+    return next((row.request.root for row in runs if row.request.root), None)
 
 
 def list_spend(db: Database, agent: str, sender: str) -> list[UsageRow]:
     """Return the usage of ended runs, archives and calls outside runs; teammates count where their runs are."""
-    found: list[UsageRow] = list(db.other_spend)
+    found = list_outside_steps(db)
     for row in db.runs:
         if row.end is not None:
             key = db.conversations[row.conversation].key
@@ -65,19 +86,6 @@ def list_spend(db: Database, agent: str, sender: str) -> list[UsageRow]:
                     runs=1,
                     usage=row.spent.usage,
                     cost=row.spent.cost,
-                )
-            )
-    for (conversation, _), archive in db.archives.pairs():
-        if archive.model:
-            key = db.conversations[conversation].key
-            found.append(
-                UsageRow(
-                    agent=key.agent,
-                    sender=key.sender,
-                    model=archive.model,
-                    runs=0,
-                    usage=archive.usage,
-                    cost=archive.cost,
                 )
             )
     wanted = [
@@ -105,6 +113,11 @@ def list_teammate_spend(db: Database, agent: str, sender: str) -> list[UsageRow]
                     root=root_agent,
                 )
             )
+    found += [
+        replace(each, sender=root.sender, root=root.agent)
+        for each in list_outside_steps(db)
+        if each.sender.startswith(CHILD_SENDER) and (root := find_root(db, ConversationKey(each.agent, each.sender)))
+    ]
     wanted = [each for each in found if agent in ("", each.root) and sender in ("", each.sender)]
     return sorted(_add_up(wanted), key=lambda each: (each.root, each.sender, each.agent, each.model))
 

@@ -14,7 +14,7 @@ from moot.domain.senders import CHILD_SENDER
 from moot.domain.step_record import Part
 from moot.domain.trace import is_failure
 from moot.domain.usage import Usage, UsageRow
-from moot.store.memory import documents, found_runs, lost_mail, nodes, notices, workflows
+from moot.store.memory import accounts, documents, found_runs, lost_mail, nodes, notices, workflows
 from moot.store.memory.cron_jobs import remove_job
 from moot.store.memory.database import Database, PastRunRow, RunRow
 from moot.store.memory.mail import list_unread
@@ -75,12 +75,16 @@ def delete(db: Database, key: ConversationKey) -> DeletionCounts:
     counts = count_deletion(db, key)
     for one in (*_list_teammate_conversations(db, key), key):
         _remove(db, one)
+        _remove_spend(db, one)
     for past in [past for past in db.past_spend.pairs() if past[0][:2] == key]:
         db.past_spend.remove(past[0])
-    for other in [other for other in db.other_spend.pairs() if other[0][0] == key]:
-        db.other_spend.remove(other[0])
     sweep_parts(db)
     return counts
+
+
+def _remove_spend(db: Database, key: ConversationKey) -> None:
+    for place, _ in [other for other in db.other_spend.pairs() if other[0][0] == key]:
+        db.other_spend.remove(place)
 
 
 def _remove(db: Database, key: ConversationKey) -> None:
@@ -221,25 +225,33 @@ def _is_done(db: Database, row: RunRow) -> bool:
 def _let_go(db: Database, key: ConversationKey) -> None:
     """Delete a run, keeping its usage and its end."""
     conversation = nodes.require_held(db, key)
+    _keep_spend(db, key)
     for row in db.runs.find("conversation", conversation.id):
-        _keep_spend(db, row, key)
         if row.is_ended and row.parent_id in db.runs:
             past = _past_run(db, row)
             db.past_runs.put(row.id, PastRunRow(number=row.number, run=past))
     _remove(db, key)
 
 
-def _keep_spend(db: Database, row: RunRow, key: ConversationKey) -> None:
-    root, model = row.request.root or key, row.end.model if row.end else ""
-    place = (root.agent, root.sender, row.request.speaker, model)
-    known = db.past_spend.get(place) or UsageRow(
-        agent=row.request.speaker, sender=root.sender, model=model, runs=0, usage=Usage(), cost=0.0, root=root.agent
-    )
-    spent = row.spent
-    db.past_spend.put(
-        place,
-        replace(known, runs=known.runs + 1, usage=known.usage + spent.usage, cost=known.cost + spent.cost),
-    )
+def _keep_spend(db: Database, key: ConversationKey) -> None:
+    """Move the usage of a conversation to the totals of its root conversation."""
+    root = accounts.find_root(db, key) or key
+    found = [each for each in accounts.list_outside_steps(db) if (each.agent, each.sender) == key]
+    for row in db.runs.find("conversation", nodes.require_held(db, key).id):
+        model = row.end.model if row.end else ""
+        spent = row.spent
+        found.append(
+            UsageRow(agent=row.request.speaker, sender="", model=model, runs=1, usage=spent.usage, cost=spent.cost)
+        )
+    for each in found:
+        place = (root.agent, root.sender, each.agent, each.model)
+        new = replace(each, sender=root.sender, root=root.agent, runs=0, usage=Usage(), cost=0.0)
+        known = db.past_spend.get(place) or new
+        db.past_spend.put(
+            place,
+            replace(known, runs=known.runs + each.runs, usage=known.usage + each.usage, cost=known.cost + each.cost),
+        )
+    _remove_spend(db, key)
 
 
 def _past_run(db: Database, row: RunRow) -> Run:

@@ -4,6 +4,7 @@ import io
 import stat
 import tarfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,18 @@ def pack_tar(members: dict[str, bytes], *, mode: Any = "w:gz", links: dict[str, 
     return packed.getvalue()
 
 
+def ask_for_memory(packed: bytes) -> bytes:
+    """Return an xz file whose header says that reading it takes four gigabytes."""
+    # The header of the first block follows the 12 bytes of the stream: its size, flags, then the filter LZMA2 (0x21)
+    # with one byte for the size of its window, and a checksum.
+    size = (packed[12] + 1) * 4
+    header = bytearray(packed[12 : 12 + size])
+    place = header.index(b"\x21\x01") + 2
+    header[place] = 40
+    header[-4:] = zlib.crc32(bytes(header[:-4])).to_bytes(4, "little")
+    return packed[:12] + bytes(header) + packed[12 + size :]
+
+
 async def test_archives_in_a_folder_are_indexed_cited_by_member_and_kept_in_step(
     daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
@@ -56,18 +69,25 @@ async def test_archives_in_a_folder_are_indexed_cited_by_member_and_kept_in_step
     )
     inner = pack_zip(cellar_txt="In the cellar there are forty jars of plums.\n")
     (notes / "old.tar.gz").write_bytes(pack_tar({"deep/inner.zip": inner}))
+    (notes / "squeezed.tar.bz2").write_bytes(pack_tar({"tea.md": b"Green tea steeps for two minutes.\n"}, mode="w:bz2"))
+    (notes / "small.tar.xz").write_bytes(pack_tar({"key.md": b"The spare key is under the fern.\n"}, mode="w:xz"))
     (notes / "plain.tar").write_bytes(pack_tar({"bike.md": b"The chain is oiled after rain.\n"}, mode="w:"))
-    questions = ("When is the boiler serviced?", "painted roof", "jars of plums", "oiled chain")
+    questions = (
+        *("When is the boiler serviced?", "painted roof", "jars of plums", "oiled chain"),
+        *("How long does green tea steep?", "Where is the spare key?"),
+    )
     searches = [call("rag_search", query=each, limit=1) for each in questions]
     async with daemon.client() as talk:
         indexed, *found = await do(talk, provider, sender, call("rag_index", source="notes"), *searches, cwd=tmp_path)
-        assert (indexed["documents"], indexed["added"], indexed["refused_count"]) == (4, 4, 1)
+        assert (indexed["documents"], indexed["added"], indexed["refused_count"]) == (6, 6, 1)
         assert indexed["refused"] == [{"document": "notes/house.zip//logo.png", "reason": "it is not text"}]
         assert [each["results"][0]["citation"] for each in found] == [
             "notes/house.zip//rooms/boiler.md:1-3",
             "notes/house.zip//rooms/roof.pdf, page 2",
             "notes/old.tar.gz//deep/inner.zip//cellar.txt:1",
             "notes/plain.tar//bike.md:1",
+            "notes/squeezed.tar.bz2//tea.md:1",
+            "notes/small.tar.xz//key.md:1",
         ]
         with zipfile.ZipFile(archive) as packed:
             lines = packed.read("rooms/boiler.md").decode().split("\n")
@@ -75,7 +95,7 @@ async def test_archives_in_a_folder_are_indexed_cited_by_member_and_kept_in_step
         # Changed, new and removed members are noticed by the next search, and so is an archive that is gone.
         archive.write_bytes(pack_zip(rooms__boiler_md="The boiler is serviced in March.\n", new_md="Fresh paint.\n"))
         (notes / "plain.tar").unlink()
-        boiler, roof, _, bike = await do(talk, provider, sender, *searches, cwd=tmp_path)
+        boiler, roof, _, bike, *_ = await do(talk, provider, sender, *searches, cwd=tmp_path)
         assert boiler["results"][0]["citation"] == "notes/house.zip//rooms/boiler.md:1"
         assert "March" in boiler["results"][0]["text"]
         assert "roof" not in roof["results"][0]["text"]
@@ -88,8 +108,8 @@ async def test_archives_in_a_folder_are_indexed_cited_by_member_and_kept_in_step
             call("rag_forget", source="notes"),
             cwd=tmp_path,
         )
-        assert (again["added"], again["changed"], again["removed"], again["unchanged"]) == (0, 0, 0, 3)
-        assert forgotten["documents"] == 3
+        assert (again["added"], again["changed"], again["removed"], again["unchanged"]) == (0, 0, 0, 5)
+        assert forgotten["documents"] == 5
 
 
 def test_an_archive_is_indexed_by_people_and_only_changed_members_are_read_again(
@@ -126,6 +146,11 @@ def test_hostile_archives_are_refused_and_the_names_of_members_are_only_text(
         ("many.zip", many, "it has more than 39 members"),
         ("text.zip", b"hello", "it is not a ZIP file, although its name says so"),
         ("half.tar.gz", pack_tar({"a.txt": b"words"})[:40], "it is damaged"),
+        ("bomb.tbz2", pack_tar({"zeros.txt": b"0" * 3_000_000}, mode="w:bz2"), "it unpacks to more than 2000000 bytes"),
+        ("bomb.txz", pack_tar({"zeros.txt": b"0" * 3_000_000}, mode="w:xz"), "it unpacks to more than 2000000 bytes"),
+        ("half.tar.bz2", pack_tar({"a.txt": b"words"}, mode="w:bz2")[:40], "it is damaged"),
+        ("half.tar.xz", pack_tar({"a.txt": b"words"}, mode="w:xz")[:60], "it is damaged"),
+        ("wide.tar.xz", ask_for_memory(pack_tar({"a.txt": b"words"}, mode="w:xz")), "it is too large"),
     ):
         (tmp_path / name).write_bytes(packed)
         failed = daemon.cli_json("rag", "index", str(tmp_path / name), *mine)

@@ -63,6 +63,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Any:
     for name in ("ada", "bob"):
         path = home.write_agent(name)
         path.write_text(AGENT.format(name=name), encoding="utf-8")
+    boss = AGENT.format(name="boss").replace("prefixes:", "role: coordinator\nprefixes:")
+    home.write_agent("boss").write_text(boss, encoding="utf-8")
     with daemon_thread(home) as live:
         yield live
 
@@ -357,6 +359,22 @@ async def test_results_for_the_owner_come_to_the_conversation_with_moot(
     # An agent that directs nobody cannot have its words told to another one.
     refused = await use(daemon, sender, "cron_add", **TAINTED | {"name": "mine"}, deliver_to=["owner"])
     assert "ada cannot tell moot results" in refused
+
+
+async def test_the_result_of_a_task_for_the_owner_comes_to_the_conversation_with_moot(
+    daemon: LiveDaemon, sender: str
+) -> None:
+    asked = {"prompt": "count the beans", "channel": "owner"}
+    submitted = await use(daemon, sender, "bg_submit", by="boss", **asked)
+    assert "in the conversation with moot" in submitted["message"]
+    told = await wait_for_report(daemon, sender, "moot")
+    assert "Seven beans." in told[-2]["content"]
+    # Not in the conversation that it works for, which can still look at it.
+    assert not any("has ended" in each.content for each in await read_history(daemon, sender, "boss"))
+    state = await use(daemon, sender, "bg_status", by="boss", task_id=submitted["task_id"])
+    assert state["status_text"] == "done"
+    assert "ada cannot tell moot results" in await use(daemon, sender, "bg_submit", **asked)
+    assert "Name conversation, owner or none" in await use(daemon, sender, "bg_submit", prompt="x", channel="tg:1")
 
 
 def _find_two(daemon: LiveDaemon, sender: str) -> Any:

@@ -6,8 +6,10 @@ Works with multiagent/teammates, which executes them and delivers their results.
 from msgspec import Struct
 
 from moot.automation.owners import find_owner, find_run_owner
+from moot.domain.agent import ROOT
 from moot.domain.approval import digest
 from moot.domain.conversation import ConversationKey
+from moot.domain.cron_job import JobDelivery
 from moot.domain.errors import Busy, NotFound
 from moot.domain.ports.store import Store
 from moot.domain.ports.tool import RunContext
@@ -29,7 +31,7 @@ class BackgroundTasks(Struct, frozen=True, kw_only=True):
     teammates: Teammates
     store: Store
 
-    async def submit(self, context: RunContext, agent: str, prompt: str, *, delivers: bool) -> RunView:
+    async def submit(self, context: RunContext, agent: str, prompt: str, delivery: JobDelivery) -> RunView:
         """Start a background run for the conversation of a run. The same call starts it once."""
         owner = find_owner(context)
         call = f"{context.run_id}/{context.call_id}"
@@ -43,7 +45,8 @@ class BackgroundTasks(Struct, frozen=True, kw_only=True):
             instruction=prompt,
             reason="Background task",
             search_path=context.search_path,
-            root=owner if delivers else None,
+            root=owner if delivery is not JobDelivery.NOWHERE else None,
+            report_to=ROOT if delivery is JobDelivery.OWNER else "",
             taint=context.taint,
         )
         return await self.teammates.start(asked, owner=owner.sender, cwd=context.cwd, client_message_id=call)

@@ -11,7 +11,7 @@ import msgspec
 
 from moot.automation.background import BackgroundTasks
 from moot.automation.owners import AgentChooser, find_owner
-from moot.domain.agent import Agent
+from moot.domain.agent import ROOT, Agent
 from moot.domain.cron_job import JobDelivery, check_prompt
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
@@ -21,8 +21,13 @@ from moot.domain.run_view import Condition, RunView
 from moot.domain.text import clean
 
 GROUP = "background tasks"
-# Where results go: to the conversation, or nowhere.
-CONVERSATION, NOWHERE = JobDelivery.CONVERSATION, JobDelivery.NOWHERE
+# Where results go: to the conversation, to the one with `moot`, or nowhere.
+CONVERSATION, OWNER, NOWHERE = JobDelivery.CONVERSATION, JobDelivery.OWNER, JobDelivery.NOWHERE
+_TOLD = {
+    CONVERSATION: "Its result will be reported here.",
+    OWNER: f"Its result will be reported in the conversation with {ROOT}.",
+    NOWHERE: "Fetch its result with bg_result.",
+}
 _SHOWN_PROMPT = 500
 _SHOWN_RESULT = 2_000
 _TASK_ID = {"type": "string", "description": "The id that bg_submit returned."}
@@ -65,8 +70,9 @@ class BgSubmit:
                 },
                 "channel": {
                     "type": "string",
-                    "enum": [CONVERSATION, NOWHERE],
-                    "description": "conversation: tell the result here (default). none: fetch it with bg_result.",
+                    "enum": [CONVERSATION, OWNER, NOWHERE],
+                    "description": f"conversation: tell the result here (default). owner: in the conversation with "
+                    f"{ROOT}. none: fetch it with bg_result.",
                 },
                 "agent": {"type": "string", "description": "The agent that does it; left out, you."},
             },
@@ -84,16 +90,25 @@ class BgSubmit:
         return f"in the background: {arguments.get('prompt', '')}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
-        channel = str(arguments.get("channel") or CONVERSATION)
-        if channel not in (CONVERSATION, NOWHERE):
-            raise BadRequest(f"results cannot be delivered to {channel!r}", fix=f"Name {CONVERSATION} or {NOWHERE}.")
-        delivers = channel == CONVERSATION
-        agent = self._chooser.choose(context, str(arguments.get("agent") or ""), delivers=delivers)
+        channel = _parse_channel(str(arguments.get("channel") or CONVERSATION))
+        agent = self._chooser.choose(
+            context, str(arguments.get("agent") or ""), delivers=channel is not JobDelivery.NOWHERE
+        )
+        if channel is JobDelivery.OWNER:
+            self._chooser.check_told(context, ROOT)
         self._resolve_agent(agent)
         prompt = check_prompt(clean(str(arguments["prompt"])))
-        view = await self._tasks.submit(context, agent, prompt, delivers=delivers)
-        where = "Its result will be reported here." if delivers else "Fetch its result with bg_result."
-        return _to_json({"status": "submitted", "task_id": view.id, "message": f"{agent} works on it. {where}"})
+        view = await self._tasks.submit(context, agent, prompt, channel)
+        message = f"{agent} works on it. {_TOLD[channel]}"
+        return _to_json({"status": "submitted", "task_id": view.id, "message": message})
+
+
+def _parse_channel(channel: str) -> JobDelivery:
+    try:
+        return JobDelivery(channel)
+    except ValueError:
+        fix = f"Name {CONVERSATION}, {OWNER} or {NOWHERE}."
+        raise BadRequest(f"results cannot be delivered to {channel!r}", fix=fix) from None
 
 
 class _ReadTasks:

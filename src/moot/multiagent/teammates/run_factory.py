@@ -35,6 +35,8 @@ class SpawnRequest(Struct, frozen=True, kw_only=True):
     search_path: str = ""
     # The conversation that a background run works for, and the sources of untrusted text in its instruction.
     root: ConversationKey | None = None
+    # The agent whose conversation with the person gets the result; empty for the one that the run works for.
+    report_to: str = ""
     taint: frozenset[str] = frozenset()
 
 
@@ -121,6 +123,7 @@ def background_run(
             kind=RunKind.BACKGROUND,
             reason=asked.reason,
             allowed_tools=asked.allowed_tools,
+            report_to=asked.report_to,
             client_key=digest(owner, client_message_id) if client_message_id else "",
         ),
     )

@@ -12,6 +12,7 @@ _SNIFFED = 8_192
 _MARKDOWN = frozenset({"md", "markdown", "mdx"})
 _HTML = frozenset({"html", "htm", "xhtml"})
 _TABLES = frozenset({"csv", "tsv"})
+_TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tbz", ".tar.xz", ".txz")
 # Formats of which the text has to be extracted first.
 EXTRACTED = frozenset({"html", "pdf", "docx"})
 
@@ -28,7 +29,7 @@ def find_archive(name: str, data: bytes) -> str:
         if not data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
             raise BadRequest("it is not a ZIP file, although its name says so", fix="Check the file.")
         return "zip"
-    return "tar" if lower.endswith((".tar", ".tar.gz", ".tgz")) else ""
+    return "tar" if lower.endswith(_TARS) else ""
 
 
 def find_format(name: str, data: bytes) -> str:

@@ -4,6 +4,7 @@ The names of members are only text: nothing is written to a disk. Links and devi
 """
 
 import gzip
+import importlib
 import stat
 import tarfile
 import zipfile
@@ -11,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from io import BytesIO
+from typing import Any, BinaryIO, cast
 
 from msgspec import Struct
 
@@ -24,7 +26,6 @@ _DEEPEST = 3
 _MOST_NAME = 500
 # What is sent to the daemon at once.
 _ROUND_BYTES, _ROUND_MEMBERS = 16 << 20, 1_000
-_GZIP = b"\x1f\x8b"
 _READ_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # What programs for archives add for themselves.
 _ADDED = "__MACOSX"
@@ -138,8 +139,9 @@ class _Unpacking:
         return list(found.values())
 
     def _list_tar(self, data: bytes) -> list[_Entry]:
-        if data.startswith(_GZIP):
-            data = self._decompress(data)
+        stream = _open_compressed(data)
+        if stream is not None:
+            data = self._decompress(stream)
         archive = tarfile.TarFile(fileobj=BytesIO(data), errors="replace")
         found: dict[str, _Entry] = {}
         for info in archive:
@@ -149,9 +151,16 @@ class _Unpacking:
                 self.links += 1
         return list(found.values())
 
-    def _decompress(self, data: bytes) -> bytes:
-        with gzip.GzipFile(fileobj=BytesIO(data)) as stream:
-            whole = stream.read(self._task.most_bytes + 1)
+    def _decompress(self, stream: BinaryIO) -> bytes:
+        try:
+            with stream:
+                whole = stream.read(self._task.most_bytes + 1)
+        except MemoryError:
+            # A header of xz may ask for gigabytes, which the process does not get.
+            raise
+        except Exception as error:
+            # Each module has errors of its own.
+            raise BadRequest("it is damaged", fix="Pack it again.") from error
         if len(whole) > self._task.most_bytes:
             raise _LimitExceeded(f"it unpacks to more than {self._task.most_bytes} bytes")
         return whole
@@ -170,6 +179,27 @@ class _Unpacking:
 
 class _LimitExceeded(Exception):
     """The archive as a whole exceeds a limit, and not only one member."""
+
+
+def _open_compressed(data: bytes) -> BinaryIO | None:
+    """Return a stream that decompresses gzip, bzip2 or xz; None for other bytes."""
+    packed: Any = BytesIO(data)
+    stream: Any = None
+    if data.startswith(b"\x1f\x8b"):
+        stream = gzip.GzipFile(fileobj=packed)
+    # Python can be built without the next two.
+    elif data.startswith(b"BZh"):
+        stream = _import("bz2").BZ2File(packed)
+    elif data.startswith(b"\xfd7zXZ\0"):
+        stream = _import("lzma").LZMAFile(packed)
+    return cast(BinaryIO | None, stream)
+
+
+def _import(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise BadRequest(f"this Python has no module {name}", fix="Pack it with gzip.") from None
 
 
 def _read_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:

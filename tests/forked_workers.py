@@ -24,6 +24,8 @@ from _pytest.reports import TestReport
 
 # Tests of one module share a daemon, so that few of them are better done by one process.
 _TOGETHER = 40
+# The tests of this folder share the parsed sources, which take seconds.
+_SHARING = "architecture"
 _NUMBER = struct.Struct("!I")
 _SILENT = ("terminalreporter", "terminalprogress", "lfplugin", "nfplugin", "stepwiseplugin", "junitxml")
 
@@ -47,12 +49,17 @@ def _temporary_folders(config: pytest.Config) -> pytest.TempPathFactory:
 
 
 def _split(items: Sequence[pytest.Item]) -> list[list[int]]:
-    """The tests by their numbers, so many of one module together."""
+    """The tests by their numbers: so many of one module together, and all of the folder that shares."""
     chunks = []
-    for _, group in groupby(range(len(items)), key=lambda number: items[number].path):
+    for place, group in groupby(range(len(items)), key=lambda number: _place(items[number].path)):
         numbers = list(group)
-        chunks += [numbers[first : first + _TOGETHER] for first in range(0, len(numbers), _TOGETHER)]
+        size = len(numbers) if place.name == _SHARING else _TOGETHER
+        chunks += [numbers[first : first + size] for first in range(0, len(numbers), size)]
     return chunks
+
+
+def _place(path: Path) -> Path:
+    return path.parent if path.parent.name == _SHARING else path
 
 
 # ---- the process that reports -------------------------------------------------------------------

@@ -21,7 +21,7 @@ from moot.cli.follow.answer import RunResult
 from moot.cli.follow.answer_printer import AnswerPrinter
 from moot.cli.follow.asides import render_asides
 from moot.cli.follow.goal_mail import send_to_goal
-from moot.cli.follow.prompter import OpenedAsk, Prompter
+from moot.cli.follow.prompter import OpenedAsk, Prompter, read_opened_ask
 from moot.cli.follow.visits import show_digest, visit
 from moot.cli.program import hint
 from moot.cli.render import approvals, asker_lines, plain_data, preparation, questions, sanitize, terminal
@@ -66,6 +66,7 @@ class RunFollower:
         self._answer = RunResult()
         self._printer = AnswerPrinter(streaming=streaming, shows_private=target.shows_private)
         self._interrupts = 0
+        self._stop_is_due = False
         self._left: OpenedAsk | None = None
         # Asks that cannot be answered here, and the task that checks whether the run can progress without them.
         self._open: dict[str, OpenedAsk] = {}
@@ -127,6 +128,8 @@ class RunFollower:
             async with self._patience, aclosing(connection.stream(self._message)) as events:
                 async for event in events:
                     asked = self._take(event, prompter, bar)
+                    if self._stop_is_due and (event.HasField("start") or event.HasField("queued")):
+                        self._stop_or_detach(connection)
                     if asked is not None and not self._ask_person(asked, prompter, bar):
                         self._leave_open(asked, connection, bar, beside)
                     if event.HasField("queued"):
@@ -219,7 +222,7 @@ class RunFollower:
             closed = event.ask_closed.ask_id or event.approval_closed.ask_id
             prompter.close_ask(closed)
             self._open.pop(closed, None)
-        return _read_opened_ask(event)
+        return read_opened_ask(event)
 
     def _show(self, event: pb.StreamEvent, bar: Spinner) -> None:
         kind = event.WhichOneof("event")
@@ -325,7 +328,17 @@ class RunFollower:
         if self._target.stop is None:
             output.print_note("Detached. The run continues.")
             connection.close()
-        elif self._answer.agent or self._target.stops_in_line:
+        elif self._answer.agent or self._target.stops_in_line or self._position:
+            self._stop_or_detach(connection)
+        else:
+            # Whether it runs or is queued is not known yet; the next event says so.
+            self._stop_is_due = True
+
+    def _stop_or_detach(self, connection: Connection) -> None:
+        """Stop the run, or leave the message in the queue, where a stop would end the run ahead of it."""
+        self._stop_is_due = False
+        if self._answer.agent or self._target.stops_in_line:
+            assert self._target.stop is not None
             connection.post(self._target.stop)
         else:
             output.print_note("Detached. The message stays in the queue.")
@@ -385,10 +398,3 @@ class RunFollower:
 
 def _is_unattended() -> bool:
     return output.wants_json() or not (sys.stdin.isatty() and sys.stderr.isatty())
-
-
-def _read_opened_ask(event: pb.StreamEvent) -> OpenedAsk | None:
-    """The ask that this event opened, if any."""
-    if event.HasField("ask_user"):
-        return event.ask_user
-    return event.approval_opened if event.HasField("approval_opened") else None

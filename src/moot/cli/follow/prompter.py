@@ -12,6 +12,13 @@ from moot.wire import moot_pb2 as pb
 OpenedAsk = pb.AskUserEvent | pb.ApprovalEvent
 
 
+def read_opened_ask(event: pb.StreamEvent) -> OpenedAsk | None:
+    """Return the ask that this event opened, if any."""
+    if event.HasField("ask_user"):
+        return event.ask_user
+    return event.approval_opened if event.HasField("approval_opened") else None
+
+
 class Prompter:
     """Prompts for questions and approvals, one at a time, on stdin. Does not block: another client may answer first.
 

@@ -1,6 +1,10 @@
 """moot ask against a server that answers as each test tells it to."""
 
+import asyncio
 import json
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +13,7 @@ from typing import Any
 import pytest
 
 from moot.cli.follow.answer import RunResult
+from moot.cli.follow.follow_run import RunFollower
 from moot.cli.main import run
 from moot.wire import moot_pb2 as pb
 from tests.frame_server import Caller, FrameServer, event, frame_server, said
@@ -153,6 +158,53 @@ def test_a_daemon_that_goes_away_in_the_middle_is_exit_69(serving: Serving, caps
 
     assert code == 69
     assert document(capsys)["error"]["type"] == "unreachable"
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set once a Ctrl-C has been handled."""
+    handled, handle = threading.Event(), RunFollower._interrupt
+
+    def handle_and_tell(*arguments: Any) -> None:
+        handle(*arguments)
+        handled.set()
+
+    monkeypatch.setattr(RunFollower, "_interrupt", handle_and_tell)
+    return handled
+
+
+@pytest.mark.parametrize("is_queued", [False, True], ids=["it started", "it is queued"])
+def test_ctrl_c_before_the_first_event_stops_the_run_but_never_the_one_ahead(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    interrupted: threading.Event,
+    is_queued: bool,
+) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    started, *_, ended = said("x", outcome="cancelled")
+    stream = 0
+
+    async def answer(message: pb.ClientMessage, caller: Caller) -> None:
+        nonlocal stream
+        if message.HasField("stream"):
+            stream = message.request_id
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.to_thread(interrupted.wait, 30)
+            caller.events(stream, event(queued=pb.QueuedEvent(position=1)) if is_queued else started)
+        elif message.HasField("hello"):
+            caller.send(message.request_id, welcome=pb.Welcome(default_sender="user"))
+        else:
+            caller.send(message.request_id, pong=pb.Pong())
+            if message.HasField("kill"):
+                caller.events(stream, ended)
+
+    with frame_server(tmp_path / "run" / "moot.sock", answer) as server:
+        code = run(["ask", "ada", "hi", "--json"])
+
+    assert code == 130
+    assert len(server.of("kill")) == (0 if is_queued else 1)
+    assert document(capsys).get("data", {}).get("outcome") == (None if is_queued else "cancelled")
 
 
 def test_a_question_without_a_terminal_leaves_the_run_waiting_and_exits_3(

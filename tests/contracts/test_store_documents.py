@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports.storage import Storage
-from moot.domain.rag import Document, DocumentChange, NewPassage, Source, SourceKind
+from moot.domain.rag import Document, DocumentChange, NewPassage, Source, SourceKind, WordParts
 from tests.contracts.store_kit import Disk, with_disk, with_storage
 
 ME = ConversationKey("librarian", "user")
@@ -71,6 +71,14 @@ async def test_passages_are_found_by_their_terms_best_first(storage: Storage) ->
         "blue sky",
     ]
     assert await found(storage, "nothing") == await found(storage) == await found(storage, '" OR *') == []
+    # The parts of a word count only if no passage has the word.
+    parts = [WordParts(("pineapple",), ("apple", "neapple")), WordParts(("pear",), ("sky",))]
+    for terms, first in ((["pineapple"], "red apple pie with apple"), (["pear"], "green pear")):
+        own = [each for each in parts if each.terms[0] in terms]
+        numbers = await storage.documents.find_words(ME, terms, parts=own, limit=5)
+        told = [each.content for each in await storage.documents.get_passages(ME, numbers)]
+        assert told[0] == first
+        assert "blue sky" not in told
     (number,) = await storage.documents.find_words(ME, ["pear"], limit=5)
     (passage,) = await storage.documents.get_passages(ME, [number])
     assert (passage.document, passage.title, passage.heading, passage.location) == ("a.md", "Pies", "h", "a.md:2-3")

@@ -110,6 +110,24 @@ async def test_a_folder_is_indexed_searched_kept_in_step_and_forgotten(
         assert gone["message"] == "Nothing is indexed yet; use rag_index first."
 
 
+async def test_a_german_compound_that_no_document_has_is_found_by_its_last_part(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    (tmp_path / "oil.md").write_text("Getränkte Lappen können sich entzünden und kommen in den Blecheimer.\n")
+    (tmp_path / "water.md").write_text("Die Werte werden alle vier Stunden gemessen. Klares Wasser hilft.\n")
+    (tmp_path / "pool.md").write_text("Das Badewasser ist im Sommer wärmer als im Winter.\n")
+    config = CONFIG.replace("PROVIDER_URL", provider.url) + 'embeddings = "none"\n'
+    home.furnish(config=config, agents=())
+    questions = ("Warum sind Öllappen gefährlich?", "Wie warm ist das Badewasser?", "Wer badet mit Regenwasser?")
+    searches = [call("rag_search", query=each) for each in questions]
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            found = await do(talk, provider, "user", call("rag_index", source="."), *searches, cwd=tmp_path)
+    told = [[each["citation"] for each in one["results"]] for one in found[1:]]
+    # A word that is in a document is not taken apart.
+    assert told == [["oil.md:1"], ["pool.md:1"], ["water.md:1"]]
+
+
 async def test_documents_of_one_sender_or_agent_are_not_found_by_others(
     daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:

@@ -137,6 +137,13 @@ class PassageVectors(Struct, frozen=True, kw_only=True):
     vectors: tuple[bytes, ...] = ()
 
 
+class WordParts(Struct, frozen=True):
+    """The terms of a word of a query, and the parts that are looked for if no passage has one of the terms."""
+
+    terms: tuple[str, ...]
+    parts: tuple[str, ...]
+
+
 class DocumentChange(Struct, frozen=True, kw_only=True):
     """A document with all its passages, which replace what was stored under its name."""
 

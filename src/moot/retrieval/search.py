@@ -11,7 +11,7 @@ from moot.domain.ports.rag import DocumentIndex
 from moot.domain.rag import IndexedPassage, fuse_ranks
 from moot.domain.usage import NO_CHARGE, Charge
 from moot.retrieval.embedders import Embedder
-from moot.retrieval.reading.terms import list_query_terms
+from moot.retrieval.reading.terms import list_compound_parts, list_query_terms
 from moot.retrieval.vector_search import VectorSearch
 
 # How far down each ranking is looked at.
@@ -50,7 +50,9 @@ class PassageSearch:
         try:
             async with asyncio.TaskGroup() as group:
                 found_near = group.create_task(self._find_near(owner, query, charge))
-                by_words = await self._index.find_words(owner, list_query_terms(query), limit=_CANDIDATES)
+                by_words = await self._index.find_words(
+                    owner, list_query_terms(query), parts=list_compound_parts(query), limit=_CANDIDATES
+                )
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
         cosines, near, notes = found_near.result()

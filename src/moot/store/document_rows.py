@@ -3,7 +3,7 @@
 The passages of an owner lie in one range of numbers, so a search reads nothing of others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import apsw
@@ -20,6 +20,7 @@ from moot.domain.rag import (
     Source,
     SourceKind,
     SourceReport,
+    WordParts,
 )
 from moot.store import dialect, rows
 
@@ -239,14 +240,22 @@ def _reach(owner: int) -> tuple[int, int]:
     return rows.message_id(owner, 0), rows.message_id(owner, rows.MAX_SEQ)
 
 
-def find_words(db: apsw.Connection, owner: ConversationKey, terms: Sequence[str], limit: int) -> list[int]:
+def find_words(
+    db: apsw.Connection, owner: ConversationKey, terms: Sequence[str], parts: Sequence[WordParts], limit: int
+) -> list[int]:
     number = _find_owner(db, owner)
     if not number or not terms:
         return []
     reach = _reach(number)
-    # A term that is in more passages than are ranked tells little.
-    counted = ((term, dialect.count_passages(db, _any_of([term]), reach, _MOST_RANKED + 1)) for term in terms)
-    chosen = _choose_rarest({term: count for term, count in counted if count})
+
+    def count(wanted: Iterable[str]) -> dict[str, int]:
+        # A term that is in more passages than are ranked tells little.
+        counted = ((term, dialect.count_passages(db, _any_of([term]), reach, _MOST_RANKED + 1)) for term in wanted)
+        return {term: count for term, count in counted if count}
+
+    having = count(terms)
+    having |= count({part for word in parts if having.keys().isdisjoint(word.terms) for part in word.parts})
+    chosen = _choose_rarest(having)
     return dialect.rank_passages(db, _any_of(chosen), reach, _MOST_RANKED, limit) if chosen else []
 
 

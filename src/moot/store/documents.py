@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.rag import Document, DocumentChange, IndexedPassage, PassageVectors, Source, SourceKind, SourceReport
+from moot.domain.rag import (
+    Document,
+    DocumentChange,
+    IndexedPassage,
+    PassageVectors,
+    Source,
+    SourceKind,
+    SourceReport,
+    WordParts,
+)
 from moot.store import document_rows
 from moot.store.sqlite import SqliteStore
 
@@ -42,8 +51,10 @@ class SqliteDocuments:
     async def remove_documents(self, owner: ConversationKey, source: int, names: Sequence[str]) -> None:
         await self._store.write(lambda db: document_rows.remove_documents(db, owner, source, names), "documents")
 
-    async def find_words(self, owner: ConversationKey, terms: Sequence[str], *, limit: int) -> list[int]:
-        return await self._store.read(lambda db: document_rows.find_words(db, owner, terms, limit))
+    async def find_words(
+        self, owner: ConversationKey, terms: Sequence[str], *, parts: Sequence[WordParts] = (), limit: int
+    ) -> list[int]:
+        return await self._store.read(lambda db: document_rows.find_words(db, owner, terms, parts, limit))
 
     async def list_passages(self, owner: ConversationKey, source: int, document: str) -> list[IndexedPassage]:
         return await self._store.read(lambda db: document_rows.list_passages(db, owner, source, document))

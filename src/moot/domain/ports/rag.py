@@ -4,7 +4,16 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.rag import Document, DocumentChange, IndexedPassage, PassageVectors, Source, SourceKind, SourceReport
+from moot.domain.rag import (
+    Document,
+    DocumentChange,
+    IndexedPassage,
+    PassageVectors,
+    Source,
+    SourceKind,
+    SourceReport,
+    WordParts,
+)
 
 
 class DocumentIndex(Protocol):
@@ -46,8 +55,10 @@ class DocumentIndex(Protocol):
 
     # ---- passages ----
 
-    async def find_words(self, owner: ConversationKey, terms: Sequence[str], *, limit: int) -> list[int]:
-        """Return the numbers of passages with any of the terms, best first."""
+    async def find_words(
+        self, owner: ConversationKey, terms: Sequence[str], *, parts: Sequence[WordParts] = (), limit: int
+    ) -> list[int]:
+        """Return the numbers of passages with any of the terms, best first; of words that no passage has, the parts."""
         ...
 
     async def list_passages(self, owner: ConversationKey, source: int, document: str) -> list[IndexedPassage]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
+from moot.domain.rag import WordParts
 from moot.multiagent.routing.text_features import detect_language, fold, is_function_word, stem
 
 _WORD = re.compile(r"[^\W_]+(?:_+[^\W_]+)*")
@@ -15,7 +16,6 @@ _MOST_TERMS = 48
 LANGUAGES = ("en", "de", "es", "fr")
 # Endings that inflection adds, longest first, and how much of a word has to be left.
 _ENDINGS = {
-    "de": ("ungen", "ung", "ern", "end", "est", "em", "er", "en", "es", "st", "e", "s", "n", "t"),
     "es": (
         "aciones", "acion", "amiento", "imiento", "mente", "iendo", "ando", "aron", "ieron", "adas", "ados", "idas",
         "idos", "aban", "aba", "ada", "ado", "ida", "ido", "ar", "er", "ir", "an", "en", "as", "os", "es", "a", "o",
@@ -24,6 +24,18 @@ _ENDINGS = {
     "fr": ("ations", "ation", "ement", "ment", "ees", "ent", "ant", "aux", "er", "ez", "ee", "es", "e", "s", "x"),
 }  # fmt: skip
 _LEFT = 4
+# The same for German, where endings follow each other: of a case or a verb, of a comparison, and of a word made from
+# another.
+_GERMAN_ENDINGS = (
+    (("ern", "em", "er", "en", "es", "e", "s", "n"), 3),
+    (("est", "en", "er", "st"), 3),
+    (("lichkeit", "igkeit", "isch", "lich", "heit", "keit", "end", "ung", "ig", "ik"), 4),
+)
+# Endings whose t belongs to the word.
+_WITH_T = ("ht", "ft", "st", "rt", "lt", "nt", "tt")
+# The least that a part of a compound leaves of it, and is long.
+_LEAST_BEFORE, _LEAST_PART = 2, 5
+_MOST_PARTS = 96
 
 
 def split_words(text: str) -> list[str]:
@@ -46,6 +58,33 @@ def list_query_terms(text: str) -> list[str]:
     """Return the terms to look for, each once. Where the language is not known, stems of all are tried."""
     found = dict.fromkeys(term for terms in group_terms(text) for term in terms)
     return list(found)[:_MOST_TERMS]
+
+
+def list_compound_parts(text: str) -> list[WordParts]:
+    """Return the possible last parts of each word of a German query, for compounds that no passage has.
+
+    No dictionary is needed: of all parts, passages have those that are words.
+    """
+    words = split_words(text)
+    if find_language(text, words) != "de":
+        return []
+    found: list[WordParts] = []
+    room = _MOST_PARTS
+    for word in words:
+        folded = fold(word)
+        if is_function_word(folded, "de") or _is_identifier(word):
+            continue
+        parts = _split_compound(folded)[:room]
+        room -= len(parts)
+        if parts:
+            found.append(WordParts(_expand(word, ("de",)), parts))
+    return found
+
+
+def _split_compound(word: str) -> tuple[str, ...]:
+    tails = [word[start:] for start in range(_LEAST_BEFORE, len(word) - _LEAST_PART + 1)]
+    found = ((tail, short) if len(short := _stem_german(tail)) >= _LEFT else (tail,) for tail in tails)
+    return tuple(dict.fromkeys(part for pair in found for part in pair))
 
 
 def group_terms(text: str) -> list[tuple[str, ...]]:
@@ -71,12 +110,25 @@ def _expand(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def stems(word: str, languages: Iterable[str]) -> list[str]:
-    return [stem(word) if language not in _ENDINGS else _strip(word, language) for language in languages]
+    return [_find_stem(word, language) for language in languages]
 
 
-def _strip(word: str, language: str) -> str:
-    for ending in _ENDINGS[language]:
-        if word.endswith(ending) and len(word) - len(ending) >= _LEFT:
+def _find_stem(word: str, language: str) -> str:
+    if language == "de":
+        return _stem_german(word)
+    return _strip(word, _ENDINGS[language], _LEFT) if language in _ENDINGS else stem(word)
+
+
+def _stem_german(word: str) -> str:
+    for endings, left in _GERMAN_ENDINGS:
+        word = _strip(word, endings, left)
+    return word[:-1] if len(word) > _LEFT and word.endswith("t") and not word.endswith(_WITH_T) else word
+
+
+def _strip(word: str, endings: Sequence[str], left: int) -> str:
+    """Return a word without the first of the endings that leaves enough of it."""
+    for ending in endings:
+        if word.endswith(ending) and len(word) - len(ending) >= left:
             return word[: -len(ending)]
     return word
 

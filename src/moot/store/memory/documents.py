@@ -14,6 +14,7 @@ from moot.domain.rag import (
     Source,
     SourceKind,
     SourceReport,
+    WordParts,
 )
 from moot.store import ranking
 from moot.store.memory.database import Database, check_text
@@ -58,8 +59,10 @@ class MemoryDocuments:
     async def remove_documents(self, owner: ConversationKey, source: int, names: Sequence[str]) -> None:
         await self._transactions.write(lambda db: _remove_documents(db, owner, source, names))
 
-    async def find_words(self, owner: ConversationKey, terms: Sequence[str], *, limit: int) -> list[int]:
-        return await self._transactions.read(lambda db: _find_words(db, owner, terms, limit))
+    async def find_words(
+        self, owner: ConversationKey, terms: Sequence[str], *, parts: Sequence[WordParts] = (), limit: int
+    ) -> list[int]:
+        return await self._transactions.read(lambda db: _find_words(db, owner, terms, parts, limit))
 
     async def list_passages(self, owner: ConversationKey, source: int, document: str) -> list[IndexedPassage]:
         return await self._transactions.read(lambda db: _list_passages(db, owner, source, document))
@@ -183,9 +186,14 @@ def count_of_pair(db: Database, owner: ConversationKey) -> int:
     return sum(report.documents for report in _list_sources(db, owner))
 
 
-def _find_words(db: Database, owner: ConversationKey, terms: Sequence[str], limit: int) -> list[int]:
+def _find_words(
+    db: Database, owner: ConversationKey, terms: Sequence[str], parts: Sequence[WordParts], limit: int
+) -> list[int]:
     hits: list[Hit] = []
     rows = db.document_passages.find("owner", owner)
+    known = {word for row in rows for word in row.passage.terms.split()} if parts else set()
+    lacking = (part for word in parts if known.isdisjoint(word.terms) for part in word.parts)
+    terms = list(dict.fromkeys([*terms, *lacking]))
     for row in rows:
         words = row.passage.terms.split()
         counts = [min(_MOST_COUNTED, words.count(term)) for term in terms]

@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from moot.domain.ask import Ask, AskKind, AskState
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.message import Message, assistant, tool_result
+from moot.domain.mode import PLAN_REFUSED
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, RunEnd, RunRequest
@@ -139,6 +141,34 @@ async def test_health_counts_what_failed_and_when(storage: Storage) -> None:
     assert (health.loops, health.timeouts, list(health.leaks)) == (0, 1, [])
     assert [each.run.request.id for each in health.failed] == ["run-4", "run-2"]
     assert (await traces.load_health(since=105.0)).failed == []
+
+
+@with_storage
+async def test_what_a_person_has_denied_is_no_problem(storage: Storage) -> None:
+    store, child = storage.store, teammate_run()
+    denied = RunEnd(outcome=Outcome.DENIED, error="Denied: fs_write. Nothing was changed.")
+    await begin(store, child.root_id)
+    await store.spawn(child)
+    await store.begin(child.request, now=1.0)
+    ask = Ask(
+        id="ask-1", kind=AskKind.APPROVAL, key=ADA, run_id=child.id, call_id="c", speaker=child.agent, tool="fs_write",
+        opened_at=1.0, expires_at=9.0,
+    )  # fmt: skip
+    await storage.asks.open(ask)
+    await storage.asks.close(ask.id, AskState.DENIED, now=2.0)
+    await store.end(child.key, child.id, denied, [], now=2.0)
+    await store.end(ADA, child.root_id, denied, [], now=2.0)
+    await begin(store, "run-plan")
+    planned = RunEnd(outcome=Outcome.DENIED, error=f"{PLAN_REFUSED}: fs_write. Nothing was changed.")
+    await store.end(ADA, "run-plan", planned, [], now=3.0)
+    assert (await storage.traces.load_health(since=0.0)).failed == []
+    # Here nobody has decided.
+    await begin(store, "run-alone")
+    await store.end(ADA, "run-alone", denied, [], now=4.0)
+    (left,) = (await storage.traces.load_health(since=0.0)).failed
+    assert left.run.id == "run-alone"
+    # They are listed as before.
+    assert len(await storage.traces.list_recent(limit=9, failed=True)) == 4
 
 
 @with_storage

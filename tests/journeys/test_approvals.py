@@ -174,6 +174,7 @@ async def test_with_nobody_to_ask_it_is_refused_at_once(home: Home) -> None:
             assert "nobody to ask" in speech.ended.error
             assert (await talk.say("ada", "only words")).outcome == "completed"
         done = daemon.cli("ask", "ada", "call it boats")
+        assert len(daemon.cli_json("doctor")["data"]["traces"]["failed"]) == 2
     assert done.returncode == 4
     assert "nobody to ask" in done.stdout
     assert "nobody to ask" in done.stderr

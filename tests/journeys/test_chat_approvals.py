@@ -56,6 +56,28 @@ def test_a_letter_and_enter_decide_and_the_chat_says_what_was_decided(daemon: Li
         leave(person)
 
 
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_rules_are_listed_and_removed_in_the_chat(daemon: LiveDaemon, sender: str, columns: int) -> None:
+    with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "name it now", columns=columns) as person:
+        person.wait_on_screen(KEYS[:20])
+        person.enter("/rules")
+        person.wait_for("no rules")
+        person.enter("a")
+        person.wait_on_screen("Enter again writes the rule")
+        person.enter("a")
+        person.wait_for("ada › Came of it")
+        (rule,) = [each for each in daemon.cli_json("rules")["data"] if each["sender"] == sender]
+        person.enter("/rules")
+        person.wait_for("permanently")
+        person.wait_for("/rules rm NUMBER")
+        person.enter("/rules rm 99999")
+        person.wait_for("no rule 99999 of this conversation")
+        person.enter(f"/rules rm {rule['number']}")
+        person.wait_for(f"removed rule {rule['number']}")
+        leave(person)
+    assert [each for each in daemon.cli_json("rules")["data"] if each["sender"] == sender] == []
+
+
 @pytest.mark.parametrize("words", ["oh no, stop", "run a command", "always ask me", "do nothing"])
 def test_an_ordinary_message_is_queued_and_decides_nothing(daemon: LiveDaemon, sender: str, words: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "name it now") as person:

@@ -88,6 +88,30 @@ def test_the_context_meter_has_the_window_of_the_model_that_was_chosen(daemon: L
         leave(person)
 
 
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_the_context_meter_follows_a_new_conversation_and_an_earlier_one(
+    daemon: LiveDaemon, sender: str, columns: int
+) -> None:
+    size = re.compile(r"context (\d+)%")
+    with (
+        terminal(daemon.home, "chat", "ada", "--as", sender, columns=columns) as person,
+        terminal(daemon.home, "chat", "ada", "--as", sender, columns=columns) as other,
+    ):
+        person.enter("hello")
+        for each in (person, other):
+            each.wait_on_screen("context")
+        before = size.findall(person.rows.text)
+        person.enter("/new")
+        for each in (person, other):
+            each.wait_off_screen("context")
+        person.enter("/resume 1")
+        for each in (person, other):
+            each.wait_on_screen("context")
+            assert size.findall(each.rows.text) == before
+        leave(person)
+        leave(other)
+
+
 def test_a_person_is_called_once_for_an_ask_unless_the_window_has_the_focus(daemon: LiveDaemon, sender: str) -> None:
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "ask me") as person:
         person.wait_on_screen("2. Blue")

@@ -1,4 +1,4 @@
-"""A run whose calls were denied, and that changed nothing, ends as `denied` on every surface, whatever it says."""
+"""A run whose calls were denied or failed, and that changed nothing, does not end as `completed`, whatever it says."""
 
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from tests.teaming import TEAM
 ASKS = '\n[security.interceptor]\nsensitive_tools = ["fs_write"]\n'
 CONFIG = PLAIN + ASKS
 READ, TITLE = call("fs_list", path="."), call("set_title", title="Boats")
+EDIT = call("fs_edit", path="missing.txt", old_text="a", new_text="b")
 
 
 def write(name: str) -> dict[str, object]:
@@ -28,6 +29,14 @@ SCRIPT = script(
     {
         "match": "^write and ask",
         "steps": [write("made.txt"), call("ask_user", questions=[{"question": "What?"}]), say("Fine.")],
+    },
+    {"match": "^edit it", "steps": [READ, TITLE, EDIT, say("I have edited it!")]},
+    {"match": "^edit otherwise", "steps": [EDIT, write("made.txt"), say("Written instead.")]},
+    {"match": "^edit or run", "steps": [EDIT, call("exec", command="false"), say("Ran it.")]},
+    {"match": "^read it", "steps": [call("fs_read", path="missing.txt"), say("There is no such file.")]},
+    {
+        "match": "^edit and ask",
+        "steps": [EDIT, call("ask_user", questions=[{"question": "What?"}]), say("Edited.")],
     },
     {"reply": "Hello."},
 )
@@ -60,6 +69,8 @@ async def test_a_run_that_was_denied_and_changed_nothing_says_so_everywhere(daem
     shown = daemon.cli_json("history", "ada", "--all")["data"]
     assert [entry["outcome"] for entry in shown["messages"] if entry.get("outcome")][0] == "denied"
     assert not (tmp_path / "made.txt").exists()
+    # What a person has decided is no problem of the daemon.
+    assert daemon.cli_json("doctor")["data"]["traces"]["failed"] == []
 
     async with AsyncMoot(home=daemon.home.path, sender="program") as moot:
         with pytest.raises(RunFailed) as failed:
@@ -114,3 +125,59 @@ async def test_a_turn_ends_denied_if_nothing_was_done_by_its_teammates(
             assert ended.outcome == outcome
             assert ("a call of operator" in ended.error) is (outcome == "denied")
     assert (tmp_path / "two.txt").exists() is (second == "once")
+
+
+async def test_a_run_whose_only_change_failed_says_so_everywhere(daemon: LiveDaemon, tmp_path: Path) -> None:
+    async with daemon.client() as talk:
+        speech = talk.start("ada", "edit it", "editor", cwd=str(tmp_path))
+        ended = (await speech.end()).ended
+        assert (ended.outcome, ended.error) == ("tool_error", "Failed: fs_edit. No other call changed anything.")
+        assert (await talk.told("ada", "editor"))[-1] == ("assistant", "", "I have edited it!")
+        run_id = speech.of("start")[0].run_id
+        # A file that cannot be read is an answer.
+        assert (await talk.say("ada", "read it", "reader", cwd=str(tmp_path))).outcome == "completed"
+    asked = daemon.cli("ask", "ada", "edit it", "--as", "shell", "--cwd", str(tmp_path))
+    assert (asked.returncode, asked.stdout.strip()) == (1, "I have edited it!")
+    assert "Failed: fs_edit" in asked.stderr
+    assert daemon.cli("wait", run_id).returncode == 1
+
+
+@pytest.mark.parametrize("request_text", ["edit otherwise", "edit or run"])
+async def test_a_run_that_found_another_way_completes(daemon: LiveDaemon, tmp_path: Path, request_text: str) -> None:
+    async with daemon.client() as talk:
+        speech = talk.start("ada", request_text, request_text, cwd=str(tmp_path))
+        await decide(talk, speech, "once")
+        assert (await speech.end()).outcome == "completed"
+
+
+async def test_a_failure_before_a_restart_counts_when_the_run_ends(home: Home, tmp_path: Path) -> None:
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "edit and ask", cwd=str(tmp_path))
+            await speech.until("ask_user")
+        daemon.kill_9()
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await eventually(talk.asks)
+            await talk.reply("ada", "Nothing, thank you.")
+            await eventually(lambda: home.query("SELECT outcome FROM runs WHERE status = 'ended'") == [("tool_error",)])
+
+
+async def test_a_turn_does_not_complete_if_the_changes_of_its_teammates_failed(home: Home, tmp_path: Path) -> None:
+    home.write_config(PLAIN + TEAM)
+    home.write_script(
+        script(
+            lead("^fail", spawn("edit it"), wait(), say("All done!")),
+            lead("^mend", spawn("edit it"), wait(), spawn("look"), wait(), say("All done!")),
+            mate("^edit it", EDIT, say("I edited it.")),
+            mate("^look", READ, say("I looked.")),
+        )
+    )
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            ended = (await talk.say("moot", "fail", cwd=str(tmp_path))).ended
+            assert (ended.outcome, ended.error) == (
+                "tool_error",
+                "Failed: a call of operator. No other call changed anything.",
+            )
+            assert (await talk.say("moot", "mend", cwd=str(tmp_path))).outcome == "completed"

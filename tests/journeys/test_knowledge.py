@@ -34,7 +34,13 @@ def told(speech: Speech) -> list[Any]:
 
 
 async def do(
-    talk: Talking, provider: Provider, sender: str, *calls: dict[str, Any], agent: str = "librarian", cwd: str = ""
+    talk: Talking,
+    provider: Provider,
+    sender: str,
+    *calls: dict[str, Any],
+    agent: str = "librarian",
+    cwd: str = "",
+    outcome: str = "completed",
 ) -> list[Any]:
     """Have an agent make calls, one after the other; return what the model is told."""
     # An agent that is no role loads these tools first.
@@ -42,7 +48,7 @@ async def do(
     loads = [call("tool_search", query=name) for name in sorted(names)] if agent in ("ada", "bob", "cyd") else []
     provider.program(*({"calls": [each]} for each in (*loads, *calls)), {"text": "Done."})
     speech = await talk.say(agent, "do it", sender, cwd=cwd)
-    assert speech.outcome == "completed"
+    assert speech.outcome == outcome
     return told(speech)[len(loads) :]
 
 
@@ -105,6 +111,7 @@ async def test_bad_calls_are_answered_in_one_clear_sentence_and_store_nothing(
             call("learning_cleanup", max_confidence=7, dry_run=False),
             call("learning_stats"),
             call("search_knowledge", query="x"),
+            outcome="tool_error",
         )
         wanted = [
             "missing query parameter",

@@ -41,6 +41,11 @@ calls = [{ name = "ask_user", arguments = { questions = [
 after_tool = "You chose {result}."
 
 [[rule]]
+match = "edit it"
+calls = [{ name = "fs_edit", arguments = { path = "missing.txt", old_text = "a", new_text = "b" } }]
+after_tool = "Edited."
+
+[[rule]]
 match = "name it"
 calls = [{ name = "set_title", arguments = { title = "Boats" } }]
 after_tool = "Named."

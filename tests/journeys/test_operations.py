@@ -113,6 +113,12 @@ def test_the_pages_of_the_documentation_are_shown(home: Home) -> None:
     listed = json.loads(call_cli(home, "help", "--json").stdout)["data"]
     assert {"quickstart", "approvals", "operations"} <= {entry["topic"] for entry in listed}
     assert call_cli(home, "help", "approvals").stdout.startswith("# Approvals")
+    # A section is found too, in the singular and in the plural.
+    for topic in ("modes", "mode"):
+        section = call_cli(home, "help", topic).stdout
+        assert section.startswith("## Modes")
+        assert "moot help approvals`)" in section
+    assert "# Rules" not in section
     missed = json.loads(call_cli(home, "help", "aprovals", "--json").stdout)["error"]
     assert missed["fix"] == "Did you mean 'approvals'? `moot help` lists the topics."
     command = json.loads(call_cli(home, "help", "backup", "--json").stdout)["error"]
@@ -128,8 +134,12 @@ def test_a_taken_default_port_is_reported_and_not_replaced_by_another(
         port = other.getsockname()[1]
         monkeypatch.setattr("moot.daemon.listen.http.HTTP_PORT", port)
         with daemon_thread(home) as daemon:
-            status = daemon.cli_json("status")["data"]
-            assert status["http"] == ""
+            shown = daemon.cli("status", "--json")
+            status = json.loads(shown.stdout)["data"]
+            assert (shown.returncode, status["http"]) == (78, "")
+            started = daemon.cli("up")
+            assert started.returncode == 78
+            assert "error: the daemon runs without a listener." in started.stderr
             assert f"cannot listen on 127.0.0.1:{port}" in status["problems"][0]
             assert "listen.http" in json.loads(call_cli(home, "doctor", "--json").stdout)["error"]["message"]
             # So does a command that has started the daemon by itself.

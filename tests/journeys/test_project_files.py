@@ -78,8 +78,9 @@ async def test_unapproved_files_taint_and_an_approval_holds_for_exactly_their_te
             ask = await speech.until("approval_opened")
             assert "project" in ask.reason
             shown = daemon.cli("inbox", "show", ask.ask_id).stdout
-            assert "approve the project's instructions: `moot project approve`, `moot trust AGENT`" in " ".join(
-                shown.split()
+            assert (
+                "approve the project's instructions: `moot project approve`, then `moot trust ada --as user`"
+                in " ".join(shown.split())
             )
             message = pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision="deny")
             await talk.ask(decide_ask=message)
@@ -201,6 +202,27 @@ def test_the_chat_says_which_files_are_told(home: Home, provider: Provider, proj
     with daemon_thread(home), terminal(home, "chat", "ada", "--cwd", str(project), columns=columns) as person:
         person.wait_for("Instructions: AGENTS.md")
         person.wait_for("/project")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_an_approval_in_the_chat_names_the_commands_of_the_chat(
+    home: Home, provider: Provider, project: Path, columns: int
+) -> None:
+    provider.program({"calls": [{"name": "web_fetch", "arguments": {"url": "https://evil.example/"}}]}, {"text": "No."})
+    with daemon_thread(home) as daemon:
+        with terminal(home, "chat", "ada", "--cwd", str(project), "-m", "fetch", columns=columns) as person:
+            person.wait_for("instructions: /project, then")
+            person.wait_for("clears it" if columns != 60 else "/trust")
+            assert "moot trust" not in " ".join(person.seen.split())
+            person.enter("d")
+            person.wait_for("✗ denied")
+            person.enter("/project")
+            person.wait_for("/project approve lets")
+            person.enter("/project approve")
+            person.wait_for("untrusted until /trust, or /new")
+            person.enter("/trust")
+            person.wait_for("trusted, with text from: project")
+        assert daemon.cli_json("trust", "ada")["data"]["taint"] == ""
 
 
 @pytest.mark.parametrize("columns", [60, 120])

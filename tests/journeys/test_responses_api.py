@@ -118,6 +118,16 @@ async def test_an_answer_after_a_denial_is_no_plain_one(daemon: LiveDaemon, send
         assert (choice["finish_reason"], choice["message"]["content"], answered["moot"]) == ("stop", "Named.", state)
 
 
+async def test_an_answer_after_a_failed_change_is_no_plain_one(daemon: LiveDaemon, sender: str) -> None:
+    async with chatting(daemon, sender) as chat:
+        _, failed = await create(chat, "edit it", user=sender)
+        assert (failed["status"], failed["incomplete_details"]) == ("incomplete", {"reason": "tool_error"})
+        assert (text_of(failed), failed["moot"]["error"]) == (
+            "Edited.",
+            "Failed: fs_edit. No other call changed anything.",
+        )
+
+
 async def test_what_would_have_no_effect_is_refused_and_other_conversations_stay_closed(
     daemon: LiveDaemon, sender: str
 ) -> None:

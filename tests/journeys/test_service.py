@@ -4,6 +4,7 @@ import configparser
 import json
 import os
 import plistlib
+import pwd
 import shlex
 import signal
 import socket
@@ -11,7 +12,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from moot.cli.commands.service import service
 from moot.cli.setup.unit_files import launchd_agent, systemd_user_unit
 from tests.daemon_process import Home, call_cli, run_cli, running
 
@@ -50,6 +53,24 @@ def test_a_dry_run_prints_the_file_and_the_commands_and_changes_nothing(home: Ho
     assert data["commands"] == ["systemctl --user daemon-reload", "systemctl --user enable --now moot.service"]
     assert not Path(data["path"]).exists()
     assert not Path(machine["SYSTEMCTL_LOG"]).exists()
+
+
+def test_a_service_of_another_user_has_none_of_the_folders_of_who_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, other = tmp_path / "root", tmp_path / "other"
+    for folder in (root / ".cargo/bin", other / ".local/bin"):
+        folder.mkdir(parents=True)
+    account = pwd.struct_passwd(("other", "x", os.getuid() + 1, 1, "", str(other), "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwall", lambda: [account])
+    monkeypatch.setenv("HOME", str(root))
+    monkeypatch.setenv("PATH", f"{root}/.cargo/bin:/usr/sbin:/usr/bin:/usr/sbin")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(root / ".config"))
+    monkeypatch.setenv("MOOT_HOME", "/srv/moot")
+    called = CliRunner().invoke(service, ["install", "--system", "--user", "other", "--dry-run"])
+    lines = [line for line in called.output.splitlines() if line.startswith("Environment=")]
+    path = f"{other}/.local/bin:/usr/sbin:/usr/bin"
+    assert lines == ['Environment="MOOT_HOME=/srv/moot"', f'Environment="PATH={path}"']
 
 
 def test_where_systemd_does_not_answer_nothing_is_written_or_stopped(home: Home, machine: dict[str, str]) -> None:

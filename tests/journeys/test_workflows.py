@@ -356,5 +356,7 @@ async def test_deleting_the_conversation_that_started_a_workflow_takes_no_result
 async def test_a_step_cannot_start_a_workflow(daemon: LiveDaemon, sender: str) -> None:
     nested = f"call workflow_run {json.dumps({'yaml_content': flow(step('a', 'x'))})}"
     async with daemon.client() as talk:
-        found = await until(talk, sender, await start(talk, sender, flow(step("a", nested))), "completed")
-    assert "a step of a workflow cannot start a workflow" in found["step_statuses"][0]["result"]
+        found = await until(talk, sender, await start(talk, sender, flow(step("a", nested))), "failed")
+    error = found["step_statuses"][0]["error"]
+    assert error.startswith("tool_error: Failed: workflow_run.")
+    assert "a step of a workflow cannot start a workflow" in error

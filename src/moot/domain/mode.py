@@ -28,6 +28,13 @@ MEANINGS = {
     Mode.FREE: "dangerous calls need no approval",
 }
 
+# How the error of a run begins in which mode plan refused every call.
+PLAN_REFUSED = "Not called in mode plan"
+_PLANNING = (
+    "{name} was not called: the conversation is in mode plan, in which nothing is written or executed. Read what you"
+    " need and describe what you would do; the person switches the mode to let you do it."
+)
+
 # The modes that a key switches between: the widest one is chosen by name only.
 _SWITCHED = (Mode.PLAN, Mode.ASK, Mode.WORK)
 
@@ -39,6 +46,11 @@ class ConversationMode(Struct, frozen=True, kw_only=True):
     is_chosen: bool = False
     # The mode that was set for this conversation; None if the configured one applies.
     own: Mode | None = None
+
+
+def explain_plan(tool: str) -> str:
+    """Return what a model is told about a call that mode plan refuses."""
+    return _PLANNING.format(name=tool)
 
 
 def parse_mode(text: str) -> Mode:

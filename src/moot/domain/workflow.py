@@ -147,6 +147,9 @@ class WorkflowLaunch(Struct, frozen=True, kw_only=True):
     reports: tuple[WorkflowReport, ...] = ()
 
 
+# How much of the text of a step that failed is part of its error.
+_LONGEST_SAID = 500
+
 # Outcomes of a run after which another attempt makes sense and repeats nothing whose outcome is unknown.
 _RETRIED = frozenset(
     {
@@ -174,8 +177,9 @@ def read_result(run: Run, taint: frozenset[str]) -> StepResult:
         return StepResult(state=StepState.COMPLETED, text=run.end.answer, taint=taint)
     is_stopped = run.end.outcome is Outcome.CANCELLED
     state = StepState.CANCELLED if is_stopped else StepState.FAILED
-    error = run.end.error or run.end.content or str(run.end.outcome)
-    return StepResult(state=state, error=f"{run.end.outcome}: {error}", taint=taint)
+    # A run that did nothing may have said why.
+    said = [text for text in (run.end.error, run.end.content[:_LONGEST_SAID]) if text]
+    return StepResult(state=state, error=": ".join((str(run.end.outcome), *said)), taint=taint)
 
 
 def render_prompt(step: WorkflowStep, results: Mapping[str, StepResult]) -> tuple[str, frozenset[str]]:

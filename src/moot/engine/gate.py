@@ -18,10 +18,11 @@ from moot.domain.ports.model import Model
 from moot.domain.ports.tool import Recovers, Renders, RunContext, Tool, ToolResult
 from moot.domain.prompt import CALLABLE_WHEN_GONE, Safety, ToolSpec
 from moot.domain.redaction import has_secret_arguments, is_masked, mask_call
-from moot.domain.scope import ALL_TOOLS, CONTROL, Scope
+from moot.domain.scope import ALL_TOOLS, Scope
 from moot.domain.text import clean
 from moot.domain.visible import show_start
 from moot.engine.deadline import Deadline
+from moot.engine.effects import Effects
 from moot.engine.offer import Offer, make_offer
 from moot.engine.unknown_tools import describe_unknown, explain_refusal
 from moot.failpoint import reach
@@ -194,6 +195,7 @@ class Toolbox:
         self._gate = gate
         self._tools = tools
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in tools.values())
+        self.effects = Effects(tools)
         self._offered: dict[tuple[str, int, bool, tuple[str, ...] | None, Scope, int], Offer] = {}
 
     def choose_tools(
@@ -226,11 +228,6 @@ class Toolbox:
         """Whether making a call of the tool again after a restart does what the first one would have done."""
         tool = self._tools.get(name)
         return tool is not None and tool.spec.repeatable
-
-    def has_effect(self, name: str) -> bool:
-        """Whether a successful call of the tool changes something besides the team."""
-        tool = self._tools.get(name)
-        return tool is not None and tool.spec.safety is not Safety.SAFE and name not in CONTROL
 
     def line(self, call: ToolCall) -> str:
         return self._gate.line(call) if call.name in self._tools else ""

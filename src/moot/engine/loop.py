@@ -100,7 +100,7 @@ class Loop:
         project = await frame_turn(turn, briefing, self._sources)
         turn.history.open_with((*project.opening, *briefing.opening))
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
-        progress.is_harmless, progress.has_effect = toolbox.is_harmless, toolbox.has_effect
+        progress.is_harmless, progress.effects = toolbox.is_harmless, toolbox.effects
         most = turn.config.tools.tool_search.max_offered
         return TurnState(
             turn=turn,
@@ -242,12 +242,10 @@ class Loop:
         return self._finish(state, reply)
 
     async def _note_denials(self, state: TurnState) -> None:
-        """Take over what was denied to teammates, if this run has any."""
+        """Take over what was denied to teammates, or failed, if this run has any."""
         progress = state.progress
         if not progress.succeeded.isdisjoint((SPAWN, CONTINUE)) or state.turn.request.delivers:
-            denial = await state.briefing.conduct.find_denial()
-            progress.unasked |= denial.unasked
-            progress.denied |= set(denial.calls)
+            progress.take_over(await state.briefing.conduct.find_denial())
 
     def _finish(self, state: TurnState, reply: Reply) -> Ending | None:
         turn, progress, refused = state.turn, state.progress, state.refused

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from moot.domain.message import ToolCall
+from moot.domain.mode import PLAN_REFUSED
 from moot.domain.run import Outcome
 
 REPEATS = 5
@@ -75,9 +76,14 @@ def explain_denial(denied: Sequence[str]) -> str:
     return f"Denied: {', '.join(denied)}. Nothing was changed."
 
 
+def explain_failure(failed: Sequence[str]) -> str:
+    """Return one sentence about a run that changed nothing, because these calls failed."""
+    return f"Failed: {', '.join(failed)}. No other call changed anything."
+
+
 def explain_mode(refused: Sequence[str]) -> str:
     """Return one sentence about a run in which mode plan refused these calls and no other call was made."""
-    return f"Not called in mode plan: {', '.join(refused)}. Nothing was changed."
+    return f"{PLAN_REFUSED}: {', '.join(refused)}. Nothing was changed."
 
 
 def explain(outcome: Outcome, *, limit: str = "") -> str:

@@ -8,8 +8,9 @@ from msgspec import Struct, field
 from moot.domain.agent import Agent
 from moot.domain.config import Config
 from moot.domain.events import EventBody, MessageSteered
-from moot.domain.interruption import close_call
+from moot.domain.interruption import close_call, is_interrupted
 from moot.domain.message import Message, Role, ToolCall, tool_result
+from moot.domain.mode import explain_plan
 from moot.domain.ports.model import Model
 from moot.domain.ports.tool import ToolResult
 from moot.domain.run import Limits, Outcome, RunEnd, RunRequest
@@ -19,8 +20,9 @@ from moot.domain.usage import Charge, RunUsage, Usage
 from moot.domain.user_message import SEND_USER_MESSAGE
 from moot.engine.budget import Budget
 from moot.engine.deadline import Deadline
+from moot.engine.effects import NO_EFFECTS, Effects
 from moot.engine.history import History
-from moot.engine.outcome import SAID, explain, explain_denial, explain_mode
+from moot.engine.outcome import SAID, explain, explain_denial, explain_failure, explain_mode
 from moot.engine.recorder import Recorder
 from moot.engine.step import Step
 
@@ -41,6 +43,9 @@ class Progress(Struct, kw_only=True):
     unasked: bool = False
     denied: set[str] = field(default_factory=set)
     succeeded: set[str] = field(default_factory=set)
+    # The tools whose calls failed although they were made, and the teammates whose changes failed, in words.
+    failed: set[str] = field(default_factory=set)
+    failed_teammates: set[str] = field(default_factory=set)
     # The tools whose calls were refused because the conversation is in mode plan.
     refused_by_mode: set[str] = field(default_factory=set)
     # The number of calls made, and of those that were refused because the tool belongs to another agent.
@@ -57,8 +62,8 @@ class Progress(Struct, kw_only=True):
     flushed: int = 0
     # Whether an interrupted call of a tool leaves no doubt about its effect.
     is_harmless: Callable[[str], bool] = lambda _: False
-    # Whether a successful call of a tool changes something.
-    has_effect: Callable[[str], bool] = lambda _: False
+    # Which of its tools change something.
+    effects: Effects = NO_EFFECTS
 
     @property
     def elapsed(self) -> float:
@@ -87,9 +92,13 @@ class Progress(Struct, kw_only=True):
         return SEND_USER_MESSAGE in self.succeeded
 
     @property
-    def _is_only_denied(self) -> bool:
-        """Whether calls were denied and nothing was changed: what was requested is not done, whatever the text says."""
-        return bool(self.denied) and not any(map(self.has_effect, self.succeeded))
+    def _has_changed_something(self) -> bool:
+        return any(map(self.effects.may_change, self.succeeded))
+
+    @property
+    def _failed_changes(self) -> list[str]:
+        """What was to change something and failed."""
+        return sorted({*filter(self.effects.always_changes, self.failed), *self.failed_teammates})
 
     def count_result(self, name: str, output: ToolResult) -> None:
         self.unasked |= output.unasked
@@ -97,18 +106,33 @@ class Progress(Struct, kw_only=True):
             self.denied.add(name)
         elif output.is_refused_by_mode:
             self.refused_by_mode.add(name)
-        elif not output.is_error:
+        elif output.is_error:
+            self.failed.add(name)
+        else:
             self.succeeded.add(name)
 
+    def take_over(self, denial: "Denial") -> None:
+        """Count what was denied, or failed, in other runs as that of this one."""
+        self.unasked |= denial.unasked
+        self.denied |= set(denial.calls)
+        self.failed_teammates |= set(denial.failed)
+
     def restore_calls(self, messages: Sequence[Message]) -> list[tuple[str, str]]:
-        """Count the calls of a resumed run. Return the id and tool of those that failed."""
+        """Count the calls of a resumed run. Return the id and tool of those that were denied or failed."""
         names = {call.id: call.name for message in messages for call in message.tool_calls}
         results = [message for message in messages if message.role is Role.TOOL]
         self.used_tools, self.made = bool(results), len(results)
         self.succeeded = {names.get(result.tool_call_id, "") for result in results if not result.is_error}
         # The stored number lacks the calls of the last step.
         self.begun_before = max(self.begun_before, sum(not result.is_error for result in results))
-        return [(each.tool_call_id, names.get(each.tool_call_id, "")) for each in results if each.is_error]
+        unsuccessful: list[tuple[str, str]] = []
+        for result in results:
+            name = names.get(result.tool_call_id, "")
+            if result.is_error and result.content == explain_plan(name):
+                self.refused_by_mode.add(name)
+            elif result.is_error and not is_interrupted(result.content):
+                unsuccessful.append((result.tool_call_id, name))
+        return unsuccessful
 
     def flush(self) -> None:
         """Write the finished results in the order of the calls, up to the first unfinished one."""
@@ -145,13 +169,8 @@ class Progress(Struct, kw_only=True):
         return close_call(call.id, is_begun=is_begun, is_harmless=is_begun and self.is_harmless(call.name))
 
     def end(self, outcome: Outcome, *, error: str = "", limit: str = "", content: str = "") -> RunEnd:
-        if outcome in SAID and (self.unasked or self._is_only_denied):
-            outcome = Outcome.DENIED
-            error = error or explain_denial(() if self.unasked else sorted(self.denied))
-        elif outcome in SAID and self.refused_by_mode and not self.succeeded:
-            # A run that has read something was able to plan, which is what mode plan is for.
-            outcome = Outcome.DENIED
-            error = error or explain_mode(sorted(self.refused_by_mode))
+        if outcome in SAID:
+            outcome, error = self._judge_work(outcome, error)
         return RunEnd(
             outcome=outcome,
             error=error or explain(outcome, limit=limit),
@@ -165,6 +184,22 @@ class Progress(Struct, kw_only=True):
             seconds=self.elapsed,
             tool_uses=self.tool_uses,
         )
+
+    def _judge_work(self, outcome: Outcome, error: str) -> tuple[Outcome, str]:
+        """Return the outcome and error of a run that ended by itself: what was requested may not be done, whatever its
+        text says.
+        """
+        if self.unasked:
+            return Outcome.DENIED, error or explain_denial(())
+        if self.denied and not self._has_changed_something:
+            return Outcome.DENIED, error or explain_denial(sorted(self.denied))
+        if self.refused_by_mode:
+            # A run that has read something was able to plan, which is what mode plan is for.
+            refused = sorted(self.refused_by_mode)
+            return (outcome, error) if self.succeeded else (Outcome.DENIED, error or explain_mode(refused))
+        if (failed := self._failed_changes) and not self._has_changed_something:
+            return Outcome.TOOL_ERROR, error or explain_failure(failed)
+        return outcome, error
 
 
 class Steering(Protocol):
@@ -231,12 +266,14 @@ async def _find_no_denial() -> "Denial":
 
 
 class Denial(Struct, frozen=True):
-    """What was denied in work that a run has started or was told about."""
+    """What was denied, or failed, in work that a run has started or was told about."""
 
     # The denied calls, if no other agent completed its work.
     calls: tuple[str, ...] = ()
     # Whether something was denied because there was nobody to ask.
     unasked: bool = False
+    # The calls that failed, if nothing was denied and no other agent completed its work.
+    failed: tuple[str, ...] = ()
 
 
 class TurnConduct(Struct, frozen=True):
@@ -249,7 +286,7 @@ class TurnConduct(Struct, frozen=True):
     # Describes work it has started and would leave unfinished if it ended now (sent to it once); empty if there is
     # none.
     unfinished: Callable[[], str] = _return_nothing
-    # What was denied in work it has started or was told about.
+    # What was denied, or failed, in work it has started or was told about.
     find_denial: Callable[[], Awaitable[Denial]] = _find_no_denial
 
 

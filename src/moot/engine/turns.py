@@ -278,8 +278,8 @@ class Turns:
             progress.steps, progress.usage, progress.cost = spent.steps, spent.usage, spent.cost
             progress.seconds, progress.begun_before = spent.seconds, spent.tool_uses
         for call_id, name in progress.restore_calls(history.list_messages(request.id)):
-            if await self._d.asks.is_call_denied(request.id, call_id, name):
-                progress.denied.add(name)
+            is_denied = await self._d.asks.is_call_denied(request.id, call_id, name)
+            (progress.denied if is_denied else progress.failed).add(name)
 
     async def _settle_ending(
         self, ticket: Ticket, task: "asyncio.Task[Ending | Exception]", progress: Progress

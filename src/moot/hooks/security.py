@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from moot.domain.mode import Mode
+from moot.domain.mode import Mode, explain_plan
 from moot.domain.ports.hook import FindsMode, GateCall, Proceed
 from moot.domain.ports.secrets import SecretConsent
 from moot.domain.ports.tool import Scripted, ToolResult
@@ -20,12 +20,6 @@ from moot.domain.shell import Classify, Level, Verdict
 # Longer texts are redacted on another thread.
 _LONG = 16_384
 _LONG_COMMAND = 1_024
-
-
-_PLANNING = (
-    "{name} was not called: the conversation is in mode plan, in which nothing is written or executed. Read what you"
-    " need and describe what you would do; the person switches the mode to let you do it."
-)
 
 
 class SecurityFilter:
@@ -62,7 +56,7 @@ class SecurityFilter:
         refused, verdict = await self._inspect(call)
         forbidden, uses = await self._judge_secrets(call)
         if refused or forbidden:
-            is_planning = refused == _PLANNING.format(name=call.tool.spec.name)
+            is_planning = refused == explain_plan(call.tool.spec.name)
             return ToolResult(
                 content=refused or forbidden, is_error=True, is_denied=not is_planning, is_refused_by_mode=is_planning
             )
@@ -101,7 +95,7 @@ class SecurityFilter:
             return f"tool '{name}' is blocked by security policy", Verdict(Level.DANGEROUS)
         if await self._is_planning(call):
             self._counts["refused in mode plan"] += 1
-            return _PLANNING.format(name=name), Verdict(Level.DANGEROUS)
+            return explain_plan(name), Verdict(Level.DANGEROUS)
         verdict = await self._judge(call)
         if verdict.level is not Level.DANGEROUS:
             return "", verdict

@@ -8,6 +8,7 @@ import apsw
 from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.mail import MAIL_AUTHOR
 from moot.domain.message import Entry
+from moot.domain.mode import PLAN_REFUSED
 from moot.domain.run import Outcome, Run
 from moot.domain.task_notification import TASK_AUTHOR
 from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote
@@ -17,6 +18,12 @@ from moot.store.sqlite import SqliteStore
 logger = logging.getLogger(__name__)
 
 _FAILED = "outcome NOT IN ('', 'completed', 'escalated', 'cancelled')"
+# A run that a person has ended so: a call in its tree was denied, or the conversation was in mode plan.
+_ENDED_BY_PERSON = (
+    f"outcome = 'denied' AND ({dialect.begins_with('error', '?1')} OR EXISTS (SELECT 1 FROM asks"
+    " JOIN runs AS asking ON asking.id = asks.run WHERE asking.root_id = runs.root_id AND asks.state = 'denied'))"
+)
+_PROBLEMS = f"FROM runs WHERE {_FAILED} AND ended_at > ?2 AND NOT ({_ENDED_BY_PERSON})"
 _FAILURES_TOLD = 3
 _REROUTES = (
     "SELECT count(*) FROM trace_notes WHERE kind = 'recovery_attempt' AND at > ?"
@@ -159,20 +166,19 @@ def _notes(db: apsw.Connection, run_id: str) -> list[TraceNote]:
 def health(db: apsw.Connection, *, since: float) -> Health:
     """Return recent failures, counts of some kinds of events, and misplaced messages, for `moot doctor`.
 
-    Failures that the owner has acknowledged are not included.
+    Failures that the owner has acknowledged are not included, nor denials by a person.
     """
     since = max(since, float(db.execute("SELECT at FROM acknowledged").get))
     newest = [
         row[0]
         for row in db.execute(
-            f"SELECT id FROM runs WHERE {_FAILED} AND ended_at > ? ORDER BY number DESC LIMIT ?",
-            (since, _FAILURES_TOLD),
+            f"SELECT id {_PROBLEMS} ORDER BY number DESC LIMIT ?3", (PLAN_REFUSED, since, _FAILURES_TOLD)
         )
     ]
     counted: dict[str, int] = {
         str(outcome): int(count)
         for outcome, count in db.execute(
-            f"SELECT outcome, count(*) FROM runs WHERE {_FAILED} AND ended_at > ? GROUP BY outcome", (since,)
+            f"SELECT outcome, count(*) {_PROBLEMS} GROUP BY outcome", (PLAN_REFUSED, since)
         )
     }
     return Health(

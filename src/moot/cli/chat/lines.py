@@ -114,7 +114,7 @@ def render_approval(event: pb.ApprovalEvent) -> list[Line]:
     """A call that waits for approval, with its preview."""
     shown: list[Line] = [
         [("class:notice", f"  ⚠ {sanitize.exact_line(event.tool)} waits for you: {sanitize.exact_line(event.reason)}")],
-        *([("class:dim", f"    {line}")] for line in approvals.explain_project(event)),
+        *([("class:dim", f"    {line}")] for line in approvals.explain_project(event, in_chat=True)),
         *([("class:notice", f"    {line}")] for line in asker_lines.render_asker(event)),
         *([(HANG, _GUTTER), (CODE, line)] for line in approvals.render_call(event)),
     ]

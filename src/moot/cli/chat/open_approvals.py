@@ -158,7 +158,7 @@ class OpenApprovals:
         offered: list[Line] = [[("class:dim", f"  {line}")] for line in approvals.render_patterns(approval)]
         once = approvals.render_keys(approval)
         if not approval.rule:
-            why = "".join(f" ({line})" for line in approvals.explain_once_only(approval))
+            why = "".join(f" ({line})" for line in approvals.explain_once_only(approval, in_chat=True))
             return f"{once} · d deny, then Enter", [*offered, [("class:dim", f" {why} ({other})")]]
         keys = f"{once} · r run · c conversation · a always · d deny, then Enter"
         return keys, [*offered, [("class:dim", f"  (always: {sanitize.exact_line(approval.rule)}) ({other})")]]

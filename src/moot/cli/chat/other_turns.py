@@ -150,6 +150,8 @@ class OtherTurns:
         if shown in self._archives:
             return []
         self._archives.add(shown)
+        # The size of the last request says nothing about the next one.
+        self._chat.on_context(0)
         if info.resumed:
             return [lines.render_divider(f"archive {info.resumed} is continued")]
         if info.closed:
@@ -335,6 +337,7 @@ class OtherTurns:
         if found:
             newest = max(found, key=lambda info: info.number)
             self._chat.screen.show(*self.render_archive(newest))
+            await self._refresh_queue()
 
     def _show(self, turn: Turn) -> None:
         self._told.add(turn[0].seq)

@@ -7,7 +7,6 @@ from typing import Protocol
 from moot.cli.chat import lines
 from moot.cli.connect import find_paths
 from moot.cli.markdown.styles import HANG, Line
-from moot.cli.program import hint
 from moot.cli.project_status import (
     OFF_IN_CONFIG,
     are_instructions_on,
@@ -76,10 +75,9 @@ class ProjectCommand:
         approvals = ProjectApprovals(find_paths().project_approvals)
         approvals.approve([(os.path.normpath(os.path.join(folder, file.path)), file) for file in files])
         names = ", ".join(sanitize.line(file.path) for file in files)
-        trust = hint(f"`moot trust {sanitize.name(self._chat.agent)}`")
         return [
             lines.render_notice(f"approved: {names}"),
-            lines.dim(f"Earlier messages stay untrusted until {trust}, or /new."),
+            lines.dim("Earlier messages stay untrusted until /trust, or /new."),
         ]
 
 

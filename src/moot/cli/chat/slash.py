@@ -11,6 +11,7 @@ from moot.cli.chat.conversation_commands import COMMANDS as CONVERSATION_COMMAND
 from moot.cli.chat.conversation_commands import ConversationCommands
 from moot.cli.chat.mode_switch import ModeSwitch
 from moot.cli.chat.project_command import ProjectCommand
+from moot.cli.chat.rules_command import RulesCommand
 from moot.cli.chat.screen import Screen
 from moot.cli.markdown.styles import HANG, Line
 from moot.cli.program import hint
@@ -32,6 +33,8 @@ COMMANDS = {
     "cwd": "show the working directory; /cwd DIR changes it from the next message on",
     "mode": "show what needs your approval; /mode plan, ask, work or free sets it",
     "auto-approve": "show what is approved without asking; none, reads, edits, commands or default sets it",
+    "rules": "list the rules that approvals have written for this agent; /rules rm NUMBER removes one",
+    "trust": "trust everything in this conversation so far, also from the web and from files",
     "withdraw": "take back the newest message that waits for its turn",
     "title": "the conversation's title",
     "usage": "tokens and cost of this conversation",
@@ -83,6 +86,7 @@ class SlashCommands:
         self._chat = chat
         self._conversation = ConversationCommands(chat)
         self._project_command = ProjectCommand(chat)
+        self._rules_command = RulesCommand(chat)
 
     async def run(self, typed: str) -> list[Line]:
         name, _, rest = typed[1:].partition(" ")
@@ -224,6 +228,15 @@ class SlashCommands:
 
     async def _project(self, word: str) -> list[Line]:
         return await self._project_command.run(word)
+
+    async def _rules(self, words: str) -> list[Line]:
+        return await self._rules_command.run(words)
+
+    async def _trust(self, _: str) -> list[Line]:
+        request = pb.TrustMsg(agent=self._chat.agent, sender=self._chat.sender)
+        taint = (await self._chat.request(pb.ClientMessage(trust=request))).trusted.taint
+        sources = taint.replace(",", ", ")
+        return [lines.render_notice(f"trusted, with text from: {sources}" if taint else "there is no untrusted text")]
 
     async def _title(self, _: str) -> list[Line]:
         title = (await self._chat.history()).title

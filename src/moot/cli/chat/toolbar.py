@@ -35,7 +35,7 @@ class ToolbarFacts(Struct, frozen=True, kw_only=True):
 
     def render(self, width: int) -> str:
         shown, short = self._render_context()
-        tokens = f"{numbers.format_count(self.tokens)} tokens" if self.tokens else ""
+        tokens = f"{numbers.format_count(self.tokens)} tokens in all" if self.tokens else ""
         cost = numbers.format_cost(self.cost) if self.cost else ""
         model = sanitize.line(self.model)
         # The size of the window goes before the model, and the model before what a person watches: context and cost.
@@ -71,10 +71,10 @@ class ToolbarFacts(Struct, frozen=True, kw_only=True):
             return "", ""
         if not self.context_window:
             # The server does not say how large it is.
-            used = f"context {numbers.format_count(self.context_tokens)}"
+            used = f"context {numbers.format_count(self.context_tokens)} tokens"
             return used, used
         share = f"context {min(100, round(100 * self.context_tokens / self.context_window))}%"
-        return f"{share} of {numbers.format_count(self.context_window).replace('.0', '')}", share
+        return f"{share} of {numbers.format_count(self.context_window).replace('.0', '')} tokens", share
 
     def _render_asks(self) -> str:
         if self.asks > 1:

@@ -13,7 +13,6 @@ from moot.cli import output
 from moot.cli.commands import stop_daemon
 from moot.cli.commands.stop_daemon import Shutdown
 from moot.cli.connect import find_paths, remote_address, run_connected, send_request
-from moot.cli.daemon_notices import print_problems
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks
 from moot.cli.program import hint
@@ -44,8 +43,11 @@ def serve() -> int:
 
 @click.command()
 @output.json_option
-def up() -> None:
-    """Start the daemon in the background and wait until it answers."""
+def up() -> int:
+    """Start the daemon in the background and wait until it answers.
+
+    Exits with 78 if it runs but cannot listen on one of its ports.
+    """
     home = find_paths()
     already = asyncio.run(_up(home))
     pid = daemon_process.running_pid(home)
@@ -54,8 +56,21 @@ def up() -> None:
     data["problems"] = list(stats.problems)
     state = "is already running" if already else "is up"
     said = [f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it.", *_render_store(stats)]
-    output.emit(data, render=lambda _: output.wrap_prose("\n".join(said), sys.stdout, indent="  "))
-    print_problems(stats)
+    error = _find_port_error(stats)
+    output.emit(data, render=lambda _: output.wrap_prose("\n".join(said), sys.stdout, indent="  "), error=error)
+    if error is None:
+        return int(Exit.OK)
+    if not output.wants_json():
+        output.print_error(error)
+    return int(Exit.BAD_CONFIG)
+
+
+def _find_port_error(stats: pb.DaemonStats) -> ConfigError | None:
+    """Return the error of a daemon that runs without listening on a port, because the port is in use."""
+    if not stats.problems:
+        return None
+    text = " ".join(map(sanitize.line, stats.problems))
+    return ConfigError(f"the daemon runs without a listener. {text}", fix="Then restart it: moot down; moot up")
 
 
 def _render_store(stats: pb.DaemonStats) -> list[str]:
@@ -134,7 +149,8 @@ def status() -> int:
         "problems": list(stats.problems),
         "broker": _dump_broker(stats),
     }
-    error = _config_error(flaws, "Correct the file; until then its last valid version is used.") if flaws else None
+    taken = _find_port_error(stats)
+    error = _config_error(flaws, "Correct the file; until then its last valid version is used.") if flaws else taken
     output.emit(
         data,
         render=lambda _: "\n".join(
@@ -148,7 +164,9 @@ def status() -> int:
         error=error,
     )
     _note_flaws(flaws)
-    return int(Exit.BAD_CONFIG if flaws else Exit.OK)
+    if taken is not None and not output.wants_json():
+        output.print_error(taken)
+    return int(Exit.OK if error is None else Exit.BAD_CONFIG)
 
 
 async def _fetch_status(
@@ -289,9 +307,8 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
         f" {sanitize.line(stats.active_model) or 'none'}, mode {sanitize.line(stats.mode)},"
         f" {numbers.format_plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
     ]
-    problems = [*stats.problems, *_render_broker(stats)]
     lines = [output.wrap_prose(line, sys.stdout, indent="  ") for line in (*heads, *_render_sandbox(stats))]
-    lines += [output.wrap_prose(sanitize.line(problem), sys.stdout, indent="  ") for problem in problems]
+    lines += [output.wrap_prose(sanitize.line(line), sys.stdout, indent="  ") for line in _render_broker(stats)]
     if stats.rejected_connections:
         rejected = numbers.format_plural(stats.rejected_connections, "connection")
         lines.append(hint(f"{rejected} rejected since the start; `moot doctor` says why."))

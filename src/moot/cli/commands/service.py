@@ -2,11 +2,12 @@
 
 import asyncio
 import os
+import pwd
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +27,8 @@ from moot.domain.errors import BadRequest, Forbidden, Unavailable
 _SECONDS = 60.0
 # Variables of this shell that the daemon needs in order to find the same files.
 _KEPT_VARIABLES = ("MOOT_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "PATH")
+# Where users keep programs of their own.
+_PROGRAM_FOLDERS = (".local/bin", "bin")
 # What to do where there is no service manager.
 _WITHOUT = "Start the daemon with `moot up`, or give your service manager what --dry-run prints."
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -113,10 +116,21 @@ def _find_unit(*, system: bool, user: str) -> UnitFile:
     name = user or os.environ.get("SUDO_USER", "")
     if not name or name == "root":
         raise BadRequest("a system service needs the user it runs as", fix="Add --user NAME; not root.")
-    if not user:
-        # The variables of this shell are those of root.
-        environment.pop("XDG_RUNTIME_DIR", None)
-    return systemd_system_unit(command, environment, user=name)
+    return systemd_system_unit(command, _adapt_environment(environment, name), user=name)
+
+
+def _adapt_environment(environment: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return the variables for a daemon of this user, without those of another user's shell, such as root's."""
+    account = next((each for each in pwd.getpwall() if each.pw_name == name), None)
+    if account is not None and account.pw_uid == os.getuid():
+        return dict(environment)
+    kept = {key: value for key, value in environment.items() if not key.startswith("XDG_")}
+    places = [Path(account.pw_dir, part) for part in _PROGRAM_FOLDERS] if account is not None else []
+    own = [folder for folder in places if folder.is_dir()]
+    folders = [Path(folder) for folder in environment.get("PATH", os.defpath).split(os.pathsep) if folder]
+    others = [folder for folder in folders if not folder.is_relative_to(Path.home())]
+    kept["PATH"] = os.pathsep.join(map(str, dict.fromkeys((*own, *others))))
+    return kept
 
 
 def _require_program(found: UnitFile, *, system: bool) -> None:

@@ -49,14 +49,21 @@ def render_approval(approval: Shown, *, width: int = 0) -> list[str]:
     ]
 
 
-def explain_project(approval: Shown) -> list[str]:
-    """How to be asked less, if the untrusted text is instructions of the project; otherwise empty."""
+def explain_project(approval: Shown, *, in_chat: bool = False) -> list[str]:
+    """How to be asked less, if the untrusted text is instructions of the project; otherwise empty.
+
+    In a chat its own commands are named.
+    """
     found = _UNTRUSTED.search(approval.reason)
     if found is None or _PROJECT not in found[1].split(", "):
         return []
-    return [
-        hint("to end this, read and approve the project's instructions: `moot project approve`, `moot trust AGENT`")
-    ]
+    if in_chat:
+        return ["to end this, read and approve the project's instructions: /project, then /trust"]
+    whose = "AGENT"
+    if isinstance(approval, pb.AskInfo) and approval.agent:
+        whose = f"{sanitize.name(approval.agent)} --as {sanitize.name(approval.sender)}"
+    told = "to end this, read and approve the project's instructions:"
+    return [hint(f"{told} `moot project approve`, then `moot trust {whose}`")]
 
 
 def render_call(approval: Shown) -> list[str]:
@@ -146,12 +153,13 @@ def explain_incomplete(approval: Shown) -> list[str]:
     return ["d deny", hint(f"(too long to be shown and allowed here: moot inbox approve {ask_id} shows all of it)")]
 
 
-def explain_once_only(approval: Shown) -> list[str]:
+def explain_once_only(approval: Shown, *, in_chat: bool = False) -> list[str]:
     """Why no rule, or none but those offered as patterns, can be written; empty if the usual ones can."""
     if approval.rule or approval.whole_rule:
         return []
     what = "other rules" if approval.patterns else "only once: rules"
-    return [f"{what} do not apply while the conversation has untrusted content; `moot trust` clears it"]
+    how = "/trust" if in_chat else "`moot trust`"
+    return [f"{what} do not apply while the conversation has untrusted content; {how} clears it"]
 
 
 def render_keys(approval: Shown) -> str:

@@ -22,6 +22,8 @@ _FINISH = {
     Outcome.TIMEOUT: "length",
     Outcome.LOOP_DETECTED: "length",
 }
+# Outcomes of runs that did nothing, whatever their text says.
+_UNDONE = frozenset({Outcome.DENIED, Outcome.TOOL_ERROR})
 
 
 class StreamOptions(msgspec.Struct):
@@ -95,8 +97,8 @@ def _parse_text(raw: msgspec.Raw) -> str:
 def finish_reason(end: RunEnd) -> str:
     """Return OpenAI's finish reason for the end of a run. Raise if the run failed, for which there is none."""
     reason = _FINISH.get(end.outcome)
-    if end.outcome is Outcome.DENIED and end.answer:
-        # An error would lose the text; `denied_state` says that nothing was done.
+    if end.outcome in _UNDONE and end.answer:
+        # An error would lose the text; `undone_state` says that nothing was done.
         reason = "stop"
     if reason is None:
         raise failure(end)
@@ -144,20 +146,21 @@ class WaitingState(msgspec.Struct, frozen=True, kw_only=True):
     how: str = ""
 
 
-class DeniedState(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an answer does not mean that something was done: the calls of the run were denied."""
+class UndoneState(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an answer does not mean that something was done: the calls of the run were denied, or failed."""
 
-    status: str = "denied"
+    # denied or tool_error.
+    status: str
     run_id: str
     error: str
 
 
 # What an answer says besides its text, unless it is a plain one.
-AnswerState = WaitingState | DeniedState
+AnswerState = WaitingState | UndoneState
 
 
-def denied_state(end: RunEnd, run_id: str) -> DeniedState | None:
-    return DeniedState(run_id=run_id, error=end.error) if end.outcome is Outcome.DENIED else None
+def undone_state(end: RunEnd, run_id: str) -> UndoneState | None:
+    return UndoneState(status=str(end.outcome), run_id=run_id, error=end.error) if end.outcome in _UNDONE else None
 
 
 # Says how a client reads the answer of a run, by the run's id.

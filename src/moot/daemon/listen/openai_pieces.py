@@ -7,9 +7,9 @@ from msgspec import Struct
 from moot.daemon.listen.openai_form import (
     AnswerState,
     DescribeReading,
-    denied_state,
     finish_reason,
     question_text,
+    undone_state,
     waiting_for,
     waiting_in_queue,
     waiting_text,
@@ -120,7 +120,7 @@ def _event_pieces(  # noqa: C901  (one flat case per event)
         case AskOpened() | RunQueued():
             return _waiting_pieces(event, describe, spoke=spoke)
         case RunEnded(_, end):
-            over = AnswerEnd(finish_reason(end), end.usage, denied_state(end, event.source.run_id))
+            over = AnswerEnd(finish_reason(end), end.usage, undone_state(end, event.source.run_id))
             # For a turn that had already ended, the answer is in its end. An assistant may end without a message.
             text = end.answer or (end.error if end.outcome is Outcome.COMPLETED else "")
             return (over,) if spoke or not text else (TextPiece(text=text), over)

@@ -14,6 +14,7 @@ _STATUS = {
     "waiting_for_answer": "completed",
     "waiting_for_approval": "in_progress",
     "denied": "incomplete",
+    "tool_error": "incomplete",
 }
 
 

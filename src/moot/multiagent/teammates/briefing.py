@@ -114,19 +114,22 @@ class Briefs:
         )
 
     async def _find_denial(self, turn: Turn, reports: Sequence[Run]) -> Denial:
-        """Return what was denied to the runs it has started, and to those whose results its message contains."""
+        """Return what was denied, or failed, in runs it has started and in those whose results its message contains."""
         request = turn.request
         children = self._live.list_ended_children(request.id)
         if turn.is_resumed or self._live.children(request.id):
             # Some may have ended before the restart, or have an end on disk that is not known here yet.
             tree = await self._store.list_runs_of_root(request.root_id or request.id)
             children = [run for run in tree if run.parent_id == request.id]
-        ends = [(run.agent, run.end.outcome) for run in (*reports, *children) if run.end is not None]
-        denied = tuple(f"a call of {agent}" for agent, outcome in ends if outcome is Outcome.DENIED)
-        if turn.config.tools.interceptor.unattended:
-            return Denial(unasked=bool(denied))
-        is_done = any(outcome is Outcome.COMPLETED for _, outcome in ends)
-        return Denial() if is_done else Denial(calls=denied)
+        ends = [(f"a call of {run.agent}", run.end) for run in (*reports, *children) if run.end is not None]
+        denied = tuple(call for call, end in ends if end.outcome is Outcome.DENIED)
+        if denied and turn.config.tools.interceptor.unattended:
+            return Denial(unasked=True)
+        if any(end.outcome is Outcome.COMPLETED for _, end in ends):
+            return Denial()
+        # One without a text may have had nothing to change; the speaker answers with what it has.
+        failed = (call for call, end in ends if end.outcome is Outcome.TOOL_ERROR and end.answer)
+        return Denial(calls=denied, failed=tuple(failed))
 
     async def _snapshot(self, run: Run) -> str:
         """Return the parent's conversation up to the spawn, as text for reference."""

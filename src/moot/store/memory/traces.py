@@ -6,9 +6,11 @@ from asyncio import Future
 
 from msgspec.structs import replace
 
+from moot.domain.ask import AskState
 from moot.domain.errors import BadRequest, MootError, NotFound
 from moot.domain.mail import MAIL_AUTHOR
 from moot.domain.message import Entry, Role
+from moot.domain.mode import PLAN_REFUSED
 from moot.domain.run import Outcome
 from moot.domain.step_record import Part, StepRecord, StoredStep
 from moot.domain.task_notification import TASK_AUTHOR
@@ -192,7 +194,7 @@ def _list_entries(db: Database, row: RunRow) -> list[Entry]:
 
 def _health(db: Database, since: float) -> Health:
     since = max(since, db.acknowledged.get("at") or 0.0)
-    failed = [row for row in _list_failed(db) if row.ended_at > since]
+    failed = [row for row in _list_failed(db) if row.ended_at > since and not _is_ended_by_person(db, row)]
     return Health(
         failed=[record(db, row, in_full=False) for row in failed[:_FAILURES_TOLD]],
         loops=sum(row.outcome == Outcome.LOOP_DETECTED for row in failed),
@@ -200,6 +202,16 @@ def _health(db: Database, since: float) -> Health:
         reroutes=sum(_is_reroute(note) for note in db.trace_notes if note.at > since),
         leaks=_list_leaks(db),
     )
+
+
+def _is_ended_by_person(db: Database, row: RunRow) -> bool:
+    """Whether a call in the tree of a run was denied by a person, or the conversation was in mode plan."""
+    if row.end is None or row.end.outcome is not Outcome.DENIED:
+        return False
+    root = row.request.root_id or row.id
+    tree = (root, *(each.id for each in db.runs.find("root", root)))
+    denied = any(asked.ask.state is AskState.DENIED for run_id in tree for asked in db.asks.find("run", run_id))
+    return denied or row.end.error.startswith(PLAN_REFUSED)
 
 
 def _is_reroute(note: TraceNote) -> bool:

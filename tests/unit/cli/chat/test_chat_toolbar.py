@@ -47,9 +47,9 @@ FULL = ToolbarFacts(
 
 
 def test_the_context_is_shown_as_long_as_there_is_room() -> None:
-    assert FULL.render(120) == (
-        " writer · qwen2.5-coder · context 12% of 200k · 12.0k tokens · $0.0123 · 1 queued · 2 wait for you"
-        "   /help · Esc stops"
+    assert FULL.render(128) == (
+        " writer · qwen2.5-coder · context 12% of 200k tokens · 12.0k tokens in all · $0.0123 · 1 queued"
+        " · 2 wait for you   Esc stops"
     )
     assert FULL.render(83) == " writer · qwen2.5-… · context 12% · $0.0123 · 1 queued · 2 wait for you   Esc stops"
     assert FULL.render(80) == " writer · context 12% · $0.0123 · 1 queued · 2 wait for you   Esc stops"
@@ -74,7 +74,7 @@ def test_the_size_of_the_last_request_is_shown_where_nobody_knows_the_window() -
     assert (
         ToolbarFacts(agent="writer", model="m", context_tokens=5_800)
         .render(60)
-        .startswith(" writer · m · context 5.8k ")
+        .startswith(" writer · m · context 5.8k tokens ")
     )
 
 

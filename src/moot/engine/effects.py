@@ -1,0 +1,27 @@
+"""Which tools of a run change something. Used by the toolbox and by the end of a run. Pure."""
+
+from collections.abc import Mapping
+
+from moot.domain.approval import COMMANDS
+from moot.domain.ports.tool import Tool
+from moot.domain.prompt import Safety
+from moot.domain.scope import CONTROL
+
+
+class Effects:
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
+        self._tools = tools
+
+    def may_change(self, name: str) -> bool:
+        """Whether a successful call of the tool may change something besides the team."""
+        tool = self._tools.get(name)
+        if tool is None or name in CONTROL:
+            return False
+        return tool.spec.safety is not Safety.SAFE and not tool.spec.reads_only
+
+    def always_changes(self, name: str) -> bool:
+        """Whether every successful call of the tool changes something. Commands and added tools may only read."""
+        return self.may_change(name) and name not in COMMANDS and not self._tools[name].spec.added
+
+
+NO_EFFECTS = Effects({})

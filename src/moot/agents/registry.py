@@ -17,6 +17,7 @@ _EMBEDDED = Path(__file__).parent / "embedded"
 # The value of `made_by` of the demo's agents.
 DEMO = "moot demo"
 EMBEDDED_NAMES = ("code-reviewer", "data-analyst", "translator")
+_ACTIVE = AgentStatus.ACTIVE
 # Identifies a version of a file without reading it.
 _Stamp = tuple[int, int, int, int]
 
@@ -51,7 +52,7 @@ class Registry:
     def get(self, name: str) -> Agent | None:
         """Return the active agent of that name."""
         agent = self._agents.get(name)
-        return agent if agent is not None and agent.status is AgentStatus.ACTIVE else None
+        return agent if agent is not None and agent.status is _ACTIVE else None
 
     def find(self, name: str) -> Agent | None:
         """Return the agent of that name, active or not."""

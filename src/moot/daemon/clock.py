@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from itertools import count
 from types import TracebackType
+from typing import Any
 
 from moot.domain.ports.clock import Timeout, Timer
 
@@ -19,10 +20,72 @@ class SystemClock:
     monotonic = staticmethod(time.monotonic)
 
     sleep = staticmethod(asyncio.sleep)
-    timeout = staticmethod(asyncio.timeout)
+
+    def timeout(self, seconds: float | None) -> Timeout:
+        return _SystemTimeout(seconds)
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
         return asyncio.get_running_loop().call_later(seconds, callback)
+
+
+class _SystemTimeout:
+    """Like asyncio's, at a third of its cost: each run has one, and each of its tool calls."""
+
+    __slots__ = ("_cancelling", "_is_expired", "_task", "_timer", "_when")
+
+    def __init__(self, seconds: float | None) -> None:
+        self._when = None if seconds is None else time.monotonic() + seconds
+        self._task: asyncio.Task[Any] | None = None
+        self._timer: Timer | None = None
+        self._cancelling = 0
+        self._is_expired = False
+
+    async def __aenter__(self) -> "_SystemTimeout":
+        task = self._task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a timeout is used in a task")
+        # Whether the task was cancelled before, by somebody else.
+        self._cancelling = task.cancelling()
+        if self._when is not None:
+            self.reschedule(self._when)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        task, self._task = self._task, None
+        if not self._is_expired or task is None:
+            return
+        # A cancellation by somebody else comes first.
+        if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+    def when(self) -> float | None:
+        return self._when
+
+    def reschedule(self, when: float | None) -> None:
+        if self._task is None or self._is_expired:
+            raise RuntimeError("the timeout is not in use any more")
+        self._when = when
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if when is not None:
+            loop = asyncio.get_running_loop()
+            left = when - time.monotonic()
+            self._timer = loop.call_later(left, self._expire) if left > 0 else loop.call_soon(self._expire)
+
+    def expired(self) -> bool:
+        return self._is_expired
+
+    def _expire(self) -> None:
+        self._timer = None
+        if self._task is not None:
+            self._is_expired = True
+            self._task.cancel()
 
 
 class ManualClock:

@@ -180,9 +180,12 @@ def find_shutdown(entries: Sequence[Entry]) -> str:
     results: dict[str, str] = {}
     for entry in reversed(entries):
         message = entry.message
-        if message.role is Role.TOOL and not message.is_error:
-            results[message.tool_call_id] = message.content
-        if message.role is not Role.TOOL:
+        if message.role is Role.TOOL:
+            if not message.is_error:
+                results[message.tool_call_id] = message.content
+        elif not results:
+            return ""
+        else:
             made = [results[call.id] for call in message.tool_calls if call.name == SEND_TO_PEER and call.id in results]
             return next(filter(None, map(_read_ending, made)), "")
     return ""

@@ -3,13 +3,21 @@
 from random import Random
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
 
 
 def make_id(prefix: str, *, now: float, rng: Random) -> str:
     """Make an id that sorts by creation time: ten characters of time, ten random ones."""
-    stamp = int(now * 1000)
-    return f"{prefix}-{_base32(stamp, 10)}{_base32(rng.getrandbits(50), 10)}"
+    return f"{prefix}-{_base32(int(now * 1000))}{_base32(rng.getrandbits(50))}"
 
 
-def _base32(value: int, width: int) -> str:
-    return "".join([_ALPHABET[value >> shift & 31] for shift in range(5 * (width - 1), -1, -5)])
+def _base32(value: int) -> str:
+    """Return the lowest fifty bits as ten characters."""
+    pairs = _PAIRS
+    return (
+        pairs[value >> 40 & 1023]
+        + pairs[value >> 30 & 1023]
+        + pairs[value >> 20 & 1023]
+        + pairs[value >> 10 & 1023]
+        + pairs[value & 1023]
+    )

@@ -58,9 +58,12 @@ class Entry(Struct, frozen=True, kw_only=True):
     created_at: float
 
 
+_USER = Role.USER
+
+
 def user(content: str, *, author: str = "", taint: frozenset[str] = frozenset()) -> Message:
     """Return a user message; `author` is the agent that wrote it, if it was not a person."""
-    return Message(role=Role.USER, content=content, agent=author, taint=taint)
+    return Message(role=_USER, content=content, agent=author, taint=taint)
 
 
 def injected_message(content: str, *, author: str = "", taint: frozenset[str] = frozenset()) -> Message:

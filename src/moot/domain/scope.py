@@ -17,6 +17,10 @@ class Scope(Struct, frozen=True):
     denied: tuple[str, ...] = ()
 
     def __and__(self, other: "Scope") -> "Scope":
+        if other is ALL_TOOLS:
+            return self
+        if self is ALL_TOOLS:
+            return other
         return Scope(self.layers + other.layers, self.denied + other.denied)
 
     def allows(self, name: str) -> bool:

@@ -86,6 +86,9 @@ def defuse(text: str, *, enclosed: bool = False) -> str:
     """
     if len(text) >= LARGE_TEXT:
         return _defuse_large(text, enclosed)
+    if text.isascii() and "<" not in text:
+        # Most messages: there is no other opening bracket in ASCII, and this takes a tenth of a search.
+        return text
     return _defuse(text, enclosed) if _OPENER.search(text) else text
 
 

@@ -104,6 +104,7 @@ def last_step_note() -> Message:
     )
 
 
+_ASSISTANT = Role.ASSISTANT
 _HOW_STOPPED = {
     Outcome.CANCELLED: "was stopped by the person",
     Outcome.INTERRUPTED: "was interrupted because the daemon stopped",
@@ -139,7 +140,7 @@ def summary_message(archive: Archive) -> Message:
 
 
 def is_guest_message(message: Message) -> bool:
-    return message.role is Role.ASSISTANT and bool(message.agent)
+    return message.role is _ASSISTANT and bool(message.agent)
 
 
 def render_for_speaker(message: Message) -> Message:
@@ -152,7 +153,7 @@ def render_for_speaker(message: Message) -> Message:
     calls = tuple(map(_render_call, message.tool_calls)) if message.tool_calls else ()
     if is_guest and content.strip():
         content = f'<from agent="{message.agent}">\n{content}\n</from>'
-    elif message.role is Role.USER and message.agent:
+    elif message.agent and message.role is Role.USER:
         content = f'<task-notification agent="{message.agent}">\n{content}\n</task-notification>'
     if content == message.content and calls == message.tool_calls:
         return message

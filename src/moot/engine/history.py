@@ -19,6 +19,7 @@ from moot.engine.shortening import find_latest_turn, shorten
 
 KEPT_CONVERSATIONS = 512
 KEPT_BYTES = 128 * 1024 * 1024
+_USER, _ASSISTANT, _TOOL = Role.USER, Role.ASSISTANT, Role.TOOL
 
 
 class History:
@@ -79,7 +80,7 @@ class History:
 
     def _add(self, entry: Entry) -> None:
         message = entry.message
-        if message.role is Role.ASSISTANT:
+        if message.role is _ASSISTANT:
             if message.context_tokens:
                 self._counted[message.agent] = len(self.entries)
             if message.agent:
@@ -127,7 +128,7 @@ class History:
         answered: set[str] = set()
         for entry in reversed(self.entries):
             message = entry.message
-            if message.role is not Role.TOOL:
+            if message.role is not _TOOL:
                 return tuple(call for call in message.tool_calls if call.id not in answered)
             answered.add(message.tool_call_id)
         return ()
@@ -144,7 +145,7 @@ class History:
             self._stopped[user_seq] = StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=end.outcome)
 
     def _note_stopped(self, entry: Entry) -> None:
-        if entry.message.role is not Role.USER or (entry.run_id and entry.run_id == self._newest_run):
+        if entry.message.role is not _USER or (entry.run_id and entry.run_id == self._newest_run):
             # A message that steered a run belongs to the turn of that run.
             return
         stopped = self._stopped.get(self._newest_message)
@@ -214,7 +215,7 @@ class History:
         names = self._names[with_tools]
         for entry in entries:
             transcript.extend(self.render((entry,), with_tools=with_tools, names=names))
-            if entry.message.role is Role.USER:
+            if entry.message.role is _USER:
                 transcript.newest_message = len(transcript.messages)
 
     def render_archived(self, entries: Sequence[Entry]) -> list[Message]:

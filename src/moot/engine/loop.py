@@ -223,8 +223,8 @@ class Loop:
             return state.progress.end(
                 Outcome.CANCELLED, error=f"Stopped: {peer} asked for it, and it was approved."
             ), []
-        turn, results = state.turn, state.progress.results.values()
-        reason = next((result.escalation for result in results if result.escalation), "")
+        turn, results = state.turn, state.progress.results
+        reason = next((result.escalation for result in results.values() if result.escalation), "") if results else ""
         if not reason:
             return None
         self._say(turn, reason)

@@ -20,8 +20,9 @@ class Supervisor:
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def start(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = self.start_awaited(name, work)
-        task.add_done_callback(_log_failure)
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks[task] = None
+        task.add_done_callback(self._end)
         return task
 
     def start_awaited(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -30,6 +31,11 @@ class Supervisor:
         self._tasks[task] = None
         task.add_done_callback(self._forget)
         return task
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("task %s failed", task.get_name(), exc_info=error)
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
@@ -59,11 +65,6 @@ class Supervisor:
 
     def __len__(self) -> int:
         return len(self._tasks)
-
-
-def _log_failure(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        logger.error("task %s failed", task.get_name(), exc_info=error)
 
 
 async def _await(work: Awaitable[T]) -> T:

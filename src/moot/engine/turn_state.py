@@ -43,6 +43,7 @@ from moot.engine.turn import Briefing, Progress, Turn
 _REPLY = 8_192
 # The most characters of its instruction of which a guest is reminded.
 _REMINDED = 400
+_NATIVE = ToolSupport.NATIVE
 
 
 class TurnState(Struct, kw_only=True):
@@ -289,4 +290,4 @@ def list_standing_blocks(
 
 
 def _knows_paths(model: Model) -> bool:
-    return model.tools is ToolSupport.NATIVE
+    return model.tools is _NATIVE

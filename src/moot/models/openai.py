@@ -153,7 +153,7 @@ class OpenAIAnswer:
                 delta = choice.delta or choice.message
                 if delta is None:
                     continue
-                if isinstance(delta.content, str) and not (
+                if type(delta.content) is str and not (
                     delta.reasoning_content or delta.reasoning or delta.refusal or delta.tool_calls
                 ):
                     pieces.append(delta.content)

@@ -20,6 +20,7 @@ _ENDS = {
     Role.ASSISTANT: b'","role":"assistant"}',
 }
 _LONGEST_END = 32
+_TOOL = Role.TOOL
 
 # The choice of a tool-choosing model that means text instead of a tool.
 SAY = "say"
@@ -85,7 +86,7 @@ def recent_tool_names(messages: list[Message], count: int) -> dict[str, str]:
 
 def add_messages(buffer: bytearray, messages: Iterable[Message]) -> None:
     for message in messages:
-        if message.role is Role.TOOL:
+        if message.role is _TOOL:
             _add_object(buffer, _encode_result(message))
         elif message.tool_calls:
             _add_object(buffer, _encode_assistant(message))

@@ -7,18 +7,20 @@ from moot.domain.message import Message, Role, tool_result, user
 
 NO_RESULT = "This call was interrupted; whether it had an effect is not known."
 
+_TOOL = Role.TOOL
+
 # The ids of calls without a result, in the order of the calls, each with its number of occurrences.
 Waiting = dict[str, int]
 
 
 def open_calls(messages: Sequence[Message], count: int) -> Waiting:
     """Return the ids of calls in messages[:count] that have no result yet."""
-    if not count or not (messages[count - 1].tool_calls or messages[count - 1].role is Role.TOOL):
+    if not count or not (messages[count - 1].tool_calls or messages[count - 1].role is _TOOL):
         return {}
     answered: Counter[str] = Counter()
     for index in range(count - 1, -1, -1):
         message = messages[index]
-        if message.role is Role.TOOL:
+        if message.role is _TOOL:
             answered[message.tool_call_id] += 1
             continue
         if not message.tool_calls:
@@ -34,7 +36,7 @@ def pair_results(messages: Iterable[Message], waiting: Waiting) -> Iterator[Mess
     `waiting` has the calls that were open before; it is updated to those open at the end.
     """
     for message in messages:
-        if message.role is Role.TOOL:
+        if message.role is _TOOL:
             if message.tool_call_id in waiting:
                 _mark_answered(waiting, message.tool_call_id)
                 yield message

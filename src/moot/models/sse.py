@@ -3,8 +3,9 @@
 from moot.domain.errors import ModelError
 
 MAX_EVENT = 8 * 1024 * 1024
-# As numbers: `b"\n" in data` first tries its left side as a number, and takes twenty times as long as `10 in data`.
-_NEWLINE, _RETURN = b"\n\r"
+# As a number: `b"\r" in data` first tries its left side as a number, and takes twenty times as long as `13 in data`.
+_RETURN = b"\r"[0]
+_DATA, _NEXT_DATA = b"data: ", b"\n\ndata: "
 _FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:", b"error:")
 
 
@@ -42,13 +43,7 @@ class SseDecoder:
             self._buffer_rest(data)
             return []
         self._buffer_rest(data[end + 2 :])
-        found: list[bytes] = []
-        for block in data[:end].split(b"\n\n"):
-            # Fast path: one data line, nothing else.
-            if block[:6] == b"data: " and _NEWLINE not in block:
-                found.append(block[6:])
-            elif (value := _parse_data(block)) is not None:
-                found.append(value)
+        found = _split_events(data[:end])
         self._found = self._found or bool(found)
         return found
 
@@ -83,6 +78,14 @@ class SseDecoder:
             data = data[:-1]
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return data + b"\r" if last else data
+
+
+def _split_events(blocks: bytes) -> list[bytes]:
+    """Return the data of complete events."""
+    if blocks[:6] == _DATA and blocks.count(b"\n") == 2 * blocks.count(_NEXT_DATA):
+        # Fast path: each event is one data line, and nothing else. A long answer has thousands.
+        return blocks[6:].split(_NEXT_DATA)
+    return [value for block in blocks.split(b"\n\n") if (value := _parse_data(block)) is not None]
 
 
 def _parse_data(block: bytes) -> bytes | None:

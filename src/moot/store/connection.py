@@ -47,10 +47,10 @@ def connect(path: Path, tuning: Tuning) -> apsw.Connection:
     return connection
 
 
-def is_nearly_full(path: Path) -> bool:
-    """Whether the disk of this file has little room left."""
+def is_nearly_full(folder: str) -> bool:
+    """Whether the disk of this folder has little room left. Asked before each message."""
     try:
-        room = os.statvfs(path.parent)
+        room = os.statvfs(folder)
     except OSError:
         return False
     return room.f_bavail * room.f_frsize < _LEAST_ROOM

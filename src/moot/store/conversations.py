@@ -30,27 +30,6 @@ def claim(db: apsw.Connection, key: ConversationKey, now: float, node: int, epoc
     return (create(db, key, now, node, epoch), True) if held is None else (held, False)
 
 
-def claim_number(
-    db: apsw.Connection, key: ConversationKey, now: float, node: int, epoch: int = 0
-) -> tuple[nodes.Held, bool]:
-    """Like `claim`, for a write that adds a message: its number is taken, and is the conversation's last one."""
-    created = False
-    while True:
-        found = db.execute(
-            "UPDATE conversations SET last_seq = last_seq + 1, updated_at = ? WHERE agent = ? AND sender = ?"
-            " AND node = ? RETURNING id, last_seq, epoch",
-            (now, key.agent, key.sender, node),
-        ).get
-        if found is not None:
-            break
-        # It does not exist, or belongs to another node. Afterwards it is this node's.
-        _, created = claim(db, key, now, node, epoch)
-    held = nodes.Held(*found)
-    if epoch not in (0, held.epoch):
-        raise nodes.fenced_error(db, key, node)
-    return held, created
-
-
 def create(db: apsw.Connection, key: ConversationKey, now: float, node: int, epoch: int = 0) -> nodes.Held:
     epoch = epoch or 1
     db.execute(

@@ -142,7 +142,7 @@ def insert_messages(
     return written
 
 
-def append_messages(  # noqa: PLR0913 - what one write adds
+def append_messages(
     db: apsw.Connection,
     conversation: int,
     run_id: str,
@@ -150,11 +150,10 @@ def append_messages(  # noqa: PLR0913 - what one write adds
     now: float,
     *,
     last_seq: int,
-    claimed: int = 0,
 ) -> list[Entry]:
-    """Append messages with the numbers after `last_seq`. `claimed` of them are counted in the conversation already."""
+    """Append messages with the numbers after `last_seq`, which is the conversation's newest."""
     written = insert_messages(db, conversation, last_seq, [(message, run_id, now) for message in messages])
-    if len(written) > claimed:
+    if written:
         db.execute(
             "UPDATE conversations SET last_seq = ?, updated_at = ? WHERE id = ?",
             (written[-1].seq, now, conversation),

@@ -58,8 +58,8 @@ def unqueue(db: apsw.Connection, run_id: str, end: RunEnd, now: float, node: int
 
 
 def begin(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch: int = 0) -> StartedRun:
-    (conversation, seq, epoch), created = conversations.claim_number(db, request.key, now, node, epoch)
-    content, started = request.content, _Started(RunStatus.RUNNING, now, seq, epoch)
+    (conversation, last_seq, epoch), created = conversations.claim(db, request.key, now, node, epoch)
+    content, started = request.content, _Started(RunStatus.RUNNING, now, last_seq + 1, epoch)
     if request.is_first:
         content = _take_from_queue(db, conversation, request, started)
     else:
@@ -74,8 +74,7 @@ def begin(db: apsw.Connection, request: RunRequest, now: float, node: int, epoch
         request.id,
         [user(content, author=request.author, taint=request.taint)],
         now,
-        last_seq=seq - 1,
-        claimed=1,
+        last_seq=last_seq,
     )
     return StartedRun(entry=written, created=created, epoch=epoch)
 
@@ -138,12 +137,12 @@ def append(
     if not run_id:
         held = nodes.require_held(db, key, node, epoch)
         return rows.append_messages(db, held.id, run_id, messages, now, last_seq=held.last_seq)
-    conversation, status, _, last_seq, _, claimed = _claim_numbers(db, key, run_id, len(messages), now, node, epoch)
+    conversation, status, _, last_seq, _ = _read_state(db, key, run_id, node, epoch)
     if status != RunStatus.RUNNING:
         raise Conflict(f"run {run_id} is not running in {key}", fix="Start a new run.")
     if spent is not None:
         spending.record(db, run_id, spent)
-    written = rows.append_messages(db, conversation, run_id, messages, now, last_seq=last_seq, claimed=claimed)
+    written = rows.append_messages(db, conversation, run_id, messages, now, last_seq=last_seq)
     if delivers:
         deliveries.record(db, run_id, conversation, written[-1], delivers)
     for item, entry in zip(steered, written, strict=False):
@@ -178,8 +177,7 @@ class Last(NamedTuple):
 
 def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now: float, node: int) -> list[Entry]:
     end, messages, after, epoch = last
-    found = _claim_numbers(db, key, run_id, len(messages), now, node, epoch)
-    conversation, status, user_seq, last_seq, has_asks, claimed = found
+    conversation, status, user_seq, last_seq, has_asks = _read_state(db, key, run_id, node, epoch)
     if status == RunStatus.QUEUED:
         raise Conflict(f"run {run_id} has not begun", fix="Take it out of the queue instead.")
     if status == RunStatus.ENDED:
@@ -189,7 +187,7 @@ def end(db: apsw.Connection, key: ConversationKey, run_id: str, last: Last, now:
     # A run that has added no messages has no open calls.
     closing = [] if user_seq == last_seq else _closing(db, conversation, run_id, messages)
     added = [*closing, *messages]
-    written = rows.append_messages(db, conversation, run_id, added, now, last_seq=last_seq, claimed=claimed)
+    written = rows.append_messages(db, conversation, run_id, added, now, last_seq=last_seq)
     reply_seq = 0
     if written and written[-1].message.role is Role.ASSISTANT and written[-1].message.content == end.content:
         reply_seq = written[-1].seq
@@ -297,47 +295,24 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
 
 
 class _RunState(NamedTuple):
-    """The state of a run: conversation, status, number of its message, newest number, and whether asks are open.
-
-    `claimed` is how many numbers after the newest one were taken for messages of this write.
-    """
+    """The state of a run: conversation, status, number of its message, newest number, and whether asks are open."""
 
     conversation: int
     status: str
     user_seq: int
     last_seq: int
     has_asks: int
-    claimed: int = 0
 
 
-_CLAIM_NUMBERS = (
-    "UPDATE conversations SET last_seq = last_seq + ?1, updated_at = ?2 WHERE agent = ?3 AND sender = ?4 AND node = ?5"
-    " AND EXISTS (SELECT 1 FROM runs WHERE runs.id = ?6 AND runs.conversation = conversations.id"
-    " AND runs.status = 'running' AND runs.epoch = conversations.epoch AND ?7 IN (0, runs.epoch))"
-    " RETURNING id, 'running', (SELECT user_seq FROM runs WHERE runs.id = ?6), last_seq - ?1,"
-    f" (SELECT {asks.HAS_OPEN} FROM runs WHERE runs.id = ?6), ?1"
+_READ_STATE = (
+    f"SELECT conversation, status, user_seq, last_seq, {asks.HAS_OPEN}, agent, sender, node, conversations.epoch,"
+    " runs.epoch FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?"
 )
-
-
-def _claim_numbers(  # noqa: PLR0913, PLR0917 - what identifies a write
-    db: apsw.Connection, key: ConversationKey, run_id: str, count: int, now: float, node: int, epoch: int
-) -> _RunState:
-    """Take numbers for messages of a running run and return its state before the write. Raises like `_read_state`."""
-    if count:
-        # One statement finds the run, checks that this node may write it, and takes the numbers.
-        found = db.execute(_CLAIM_NUMBERS, (count, now, key.agent, key.sender, node, run_id, epoch)).get
-        if found is not None:
-            return _RunState(*found)
-    return _read_state(db, key, run_id, node, epoch)
 
 
 def _read_state(db: apsw.Connection, key: ConversationKey, run_id: str, node: int, epoch: int) -> _RunState:
     """Return the state of a run before a write. Raise Fenced unless `epoch` is the run's own; 0 stands for that."""
-    row = db.execute(
-        f"SELECT conversation, status, user_seq, last_seq, {asks.HAS_OPEN}, agent, sender, node, conversations.epoch,"
-        " runs.epoch FROM runs JOIN conversations ON conversations.id = runs.conversation WHERE runs.id = ?",
-        (run_id,),
-    ).fetchone()
+    row = db.execute(_READ_STATE, (run_id,)).fetchone()
     if row is None:
         raise _no_run(run_id)
     *standing, agent, sender, owner, current, own = row

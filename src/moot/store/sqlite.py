@@ -71,6 +71,7 @@ class SqliteStore:
 
     def __init__(self, path: Path, tuning: Tuning, node: int, clock: Clock) -> None:
         self.path = path
+        self._folder = str(path.parent)
         # The number of the node.
         self.node = node
         self._tuning = tuning
@@ -251,7 +252,7 @@ class SqliteStore:
         await self._write(lambda db: runs.unqueue(db, run_id, end, now, self.node))
 
     def is_short_of_room(self) -> bool:
-        return is_nearly_full(self.path)
+        return is_nearly_full(self._folder)
 
     def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> asyncio.Future[StartedRun]:
         return self._writer.post_soon(lambda db: runs.begin(db, request, now, self.node, epoch), "begin")

@@ -58,28 +58,33 @@ def _insert(db: apsw.Connection, record: StepRecord, node: int) -> None:
 
 def _insert_with_known_parts(db: apsw.Connection, record: StepRecord, node: int) -> bool:
     """Insert a record whose parts are stored. Return False if a part or the run is missing."""
-    extra, changes = record.extra, record.changes
-    written = db.execute(
+    extra = record.extra.digest if record.extra is not None else None
+    changes = record.changes.digest if record.changes is not None else None
+    # Whether a row was inserted is counted, not returned: RETURNING opens a temporary table each time.
+    db.execute(
         "INSERT INTO steps (run, step, last_seq, archive, head, extra, changes, max_tokens)"
-        " SELECT runs.number, ?, ?, ?, head.id, (SELECT id FROM parts WHERE digest = ?),"
-        " (SELECT id FROM parts WHERE digest = ?), ? FROM runs JOIN parts AS head ON head.digest = ?"
+        " SELECT runs.number, ?, ?, ?, head.id, extra.id, changes.id, ? FROM runs JOIN parts AS head ON head.digest = ?"
+        " LEFT JOIN parts AS extra ON extra.digest = ? LEFT JOIN parts AS changes ON changes.digest = ?"
         f" WHERE runs.id = ? AND NOT {nodes.IS_LOST}"
+        " AND (extra.id IS NULL) = (? IS NULL) AND (changes.id IS NULL) = (? IS NULL)"
         " ON CONFLICT (run, step) DO UPDATE SET last_seq = excluded.last_seq,"
         " archive = excluded.archive, head = excluded.head, extra = excluded.extra, changes = excluded.changes,"
-        " max_tokens = excluded.max_tokens RETURNING extra, changes",
+        " max_tokens = excluded.max_tokens",
         (
             record.step,
             record.last_seq,
             record.archive,
-            extra.digest if extra is not None else None,
-            changes.digest if changes is not None else None,
             record.max_tokens,
             record.head.digest,
+            extra,
+            changes,
             record.run_id,
             node,
+            extra,
+            changes,
         ),
-    ).fetchall()
-    return [(row[0] is None, row[1] is None) for row in written] == [(extra is None, changes is None)]
+    )
+    return db.changes() == 1
 
 
 def _add_part(db: apsw.Connection, part: Part) -> int:

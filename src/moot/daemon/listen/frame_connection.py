@@ -217,10 +217,11 @@ class Connection(asyncio.Protocol):
         # A closing transport may refuse writes before connection_lost is called.
         if transport is None or transport.is_closing():
             return False
-        if transport.get_write_buffer_size() + self._collected_bytes > self._max_unsent:
+        unsent = transport.get_write_buffer_size() + self._collected_bytes
+        if unsent > self._max_unsent:
             self._is_full = True
             return False
-        if self._is_hopeless(transport):
+        if unsent > LARGE_UNREAD and self._is_hopeless(transport):
             transport.abort()
             return False
         self._collect(join_frame(payload, suffix), can_wait=can_wait)

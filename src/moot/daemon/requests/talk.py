@@ -173,10 +173,11 @@ class TalkRequests:
         over = asyncio.Event()
 
         def read(item: Event | MootError) -> None:
-            if isinstance(item, MootError):
+            if type(item) is Event:
+                if not reply.event(item) or type(item.body) is RunEnded:
+                    over.set()
+            elif isinstance(item, MootError):
                 reply.send(pb.ServerMessage(error=error_message(item)))
-                over.set()
-            elif not reply.event(item) or type(item.body) is RunEnded:
                 over.set()
 
         await _until(stream, read, reply, over)

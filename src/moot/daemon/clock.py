@@ -31,10 +31,11 @@ class SystemClock:
 class _SystemTimeout:
     """Like asyncio's, at a third of its cost: each run has one, and each of its tool calls."""
 
-    __slots__ = ("_cancelling", "_is_expired", "_task", "_timer", "_when")
+    __slots__ = ("_cancelling", "_is_expired", "_loop", "_task", "_timer", "_when")
 
     def __init__(self, seconds: float | None) -> None:
-        self._when = None if seconds is None else time.monotonic() + seconds
+        self._loop = asyncio.get_running_loop()
+        self._when = None if seconds is None else self._loop.time() + seconds
         self._task: asyncio.Task[Any] | None = None
         self._timer: Timer | None = None
         self._cancelling = 0
@@ -74,9 +75,9 @@ class _SystemTimeout:
             self._timer.cancel()
             self._timer = None
         if when is not None:
-            loop = asyncio.get_running_loop()
-            left = when - time.monotonic()
-            self._timer = loop.call_later(left, self._expire) if left > 0 else loop.call_soon(self._expire)
+            loop = self._loop
+            is_due = when <= loop.time()
+            self._timer = loop.call_soon(self._expire) if is_due else loop.call_at(when, self._expire)
 
     def expired(self) -> bool:
         return self._is_expired

@@ -127,8 +127,12 @@ def _clean_texts(payload: Mapping[str, object], clean: Callable[[str], str]) -> 
         texts.append(text)
         return text
 
-    _map_texts(payload, gather)
-    found = clean(_BETWEEN.join(texts)).split(_BETWEEN)
+    gathered = _map_texts(payload, gather)
+    whole = _BETWEEN.join(texts)
+    cleaned = clean(whole)
+    if cleaned == whole:
+        return gathered
+    found = cleaned.split(_BETWEEN)
     if len(found) != len(texts):
         return _map_texts(payload, clean)
     each = iter(found)
@@ -140,6 +144,8 @@ def _shorten(cut: int, text: str) -> str:
 
 
 def _map_texts(value: object, change: Callable[[str], str]) -> Any:
+    if type(value) is str:
+        return change(value)
     match value:
         case bool() | int() | float() | None:
             return value

@@ -142,9 +142,16 @@ class Bus:
             self._size += size(body)
         if len(self._kept) > self._max_events or self._size > self._max_size:
             self._drop_oldest()
-        self._pending.append((event, listener))
-        if not self._is_delivering:
-            self._deliver()
+        if self._is_delivering:
+            self._pending.append((event, listener))
+            return event
+        self._is_delivering = True
+        try:
+            self._deliver(event, listener)
+            while self._pending:
+                self._deliver(*self._pending.popleft())
+        finally:
+            self._is_delivering = False
         return event
 
     def subscribe(self, read: Reader, *, wants: Filter | None = None, since: int | None = None) -> Subscription:
@@ -190,23 +197,17 @@ class Bus:
             if (size := _SIZES.get(type(body))) is not None:
                 self._size -= size(body)
 
-    def _deliver(self) -> None:
-        self._is_delivering = True
-        try:
-            while self._pending:
-                event, listener = self._pending.popleft()
-                if listener is not None:
-                    listener.receive(event)
-                for read in self._observers.get(type(event.body), ()):
-                    try:
-                        read(event)
-                    except Exception:
-                        logger.exception("a reader of events failed")
-                if self._subscriptions:
-                    for subscription in tuple(self._subscriptions):
-                        subscription.offer(event)
-        finally:
-            self._is_delivering = False
+    def _deliver(self, event: Event, listener: Listener | None) -> None:
+        if listener is not None:
+            listener.receive(event)
+        for read in self._observers.get(type(event.body), ()):
+            try:
+                read(event)
+            except Exception:
+                logger.exception("a reader of events failed")
+        if self._subscriptions:
+            for subscription in tuple(self._subscriptions):
+                subscription.offer(event)
 
 
 def _size_of_text(body: Any) -> int:

@@ -5,7 +5,6 @@ import logging
 from asyncio import Semaphore
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
-from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
@@ -15,7 +14,7 @@ from moot.domain.errors import Fenced, MootError
 from moot.domain.message import ToolCall
 from moot.domain.ports.hook import GateCall, Hook, Proceed
 from moot.domain.ports.model import Model
-from moot.domain.ports.tool import Recovers, Renders, RunContext, Tool, ToolResult
+from moot.domain.ports.tool import Recovers, Renders, RunContext, Tool, ToolResult, has_ability
 from moot.domain.prompt import CALLABLE_WHEN_GONE, Safety, ToolSpec
 from moot.domain.redaction import has_secret_arguments, is_masked, mask_call
 from moot.domain.scope import ALL_TOOLS, Scope
@@ -109,7 +108,7 @@ class Gate:
     def line(self, call: ToolCall) -> str:
         """Return the call rendered in one line by its tool; empty if the tool cannot, or no longer exists."""
         tool = self._tools().get(call.name)
-        return _render_line(tool, call) if tool is not None and _is_rendering(type(tool)) else ""
+        return _render_line(tool, call) if tool is not None and has_ability(type(tool), Renders) else ""
 
     async def pass_through(self, call: GateCall, deadline: Deadline, at_work: Semaphore) -> ToolResult:
         proceed: Proceed = _Execution(deadline, at_work)
@@ -280,12 +279,6 @@ class Toolbox:
             return call
         exact = await self._gate.restore(context.run_id, call.id)
         return replace(call, arguments=exact)
-
-
-@lru_cache(maxsize=1024)
-def _is_rendering(kind: type) -> bool:
-    # Cached: checking a class against a protocol at every call costs as much as half the hook chain.
-    return issubclass(kind, Renders)
 
 
 def _render_line(tool: Any, call: ToolCall) -> str:

@@ -77,6 +77,8 @@ class History:
         self._tainted: list[tuple[int, frozenset[str]]] = []
         # Estimated tokens of the first n entries, for every n.
         self._sizes = [0]
+        # The number of the newest message that is not a tool result; 0 if there is none.
+        self.last_said_seq = 0
 
     def _add(self, entry: Entry) -> None:
         message = entry.message
@@ -86,18 +88,24 @@ class History:
             if message.agent:
                 # A teammate's report is a user message, so its author is not a guest.
                 self.guests.add(message.agent)
-            for call in message.tool_calls:
-                self.call_ids.add(call.id)
-                if call.name == TOOL_SEARCH and not message.agent:
-                    self._search_ids.add(call.id)
-                    self.searches.append(entry)
+            if message.tool_calls:
+                self._add_calls(entry, message)
         elif message.tool_call_id in self._search_ids:
             self.searches.append(entry)
+        if message.role is not _TOOL:
+            self.last_said_seq = entry.seq
         if message.taint:
             self._tainted.append((entry.seq, message.taint))
         self.entries.append(entry)
         self.size += len(message.content)
         self._sizes.append(self._sizes[-1] + estimate_message(message))
+
+    def _add_calls(self, entry: Entry, message: Message) -> None:
+        for call in message.tool_calls:
+            self.call_ids.add(call.id)
+            if call.name == TOOL_SEARCH and not message.agent:
+                self._search_ids.add(call.id)
+                self.searches.append(entry)
 
     @property
     def taint(self) -> frozenset[str]:
@@ -283,13 +291,6 @@ class History:
         if last > self.last_seq or at == len(self.entries) or self.entries[at].seq != first:
             return []
         return [entry for entry in self.entries[at:] if entry.seq <= last]
-
-    def last_said_seq(self) -> int:
-        """Return the number of the newest message that is not a tool result."""
-        for entry in reversed(self.entries):
-            if entry.message.role is not Role.TOOL:
-                return entry.seq
-        return 0
 
     def last_user_seq(self) -> int:
         """Return the number of the message that began the newest turn; 0 if there is none."""

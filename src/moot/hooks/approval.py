@@ -16,7 +16,7 @@ from moot.domain.errors import Fenced, MootError
 from moot.domain.events import EventBody
 from moot.domain.mode import Mode
 from moot.domain.ports.hook import FindsMode, GateCall, Proceed
-from moot.domain.ports.tool import Binds, Checks, KnowsSinks, Reaches, Tool, ToolResult
+from moot.domain.ports.tool import Binds, Checks, KnowsSinks, Reaches, Tool, ToolResult, has_ability
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.prompt import CALLABLE_WHEN_GONE, Safety, Sink
 from moot.domain.redaction import mask_arguments
@@ -228,7 +228,10 @@ class ApprovalGate:
 
 
 async def _find_reach(call: GateCall) -> Reach | None:
-    return await call.tool.reach(call.arguments, call.context) if isinstance(call.tool, Reaches) else None
+    tool = call.tool
+    if not has_ability(type(tool), Reaches) or not isinstance(tool, Reaches):
+        return None
+    return await tool.reach(call.arguments, call.context)
 
 
 async def _find_failure(call: GateCall, *, is_asked: bool) -> ToolResult | None:
@@ -236,7 +239,7 @@ async def _find_failure(call: GateCall, *, is_asked: bool) -> ToolResult | None:
 
     It is returned, not raised, because the outer hooks redact results.
     """
-    if not isinstance(call.tool, Checks) or is_asked:
+    if is_asked or not has_ability(type(call.tool), Checks) or not isinstance(call.tool, Checks):
         return None
     try:
         await call.tool.check(call.arguments, call.context)
@@ -297,10 +300,12 @@ def _bind_to_rule(approval: Ask, rule: Rule) -> Ask:
 def explain_taint(call: GateCall) -> str:
     """Return why no rule or exemption applies: which untrusted text the call could send, and where; "" if none."""
     tool, taint = call.tool, call.context.taint
+    if not taint:
+        return ""
     sinks = tool.find_sinks(call.arguments) if isinstance(tool, KnowsSinks) else tool.spec.sinks
-    if taint and find_references(call.arguments):
+    if find_references(call.arguments):
         sinks |= {Sink.SECRETS}
-    if not sinks or not taint:
+    if not sinks:
         return ""
     seen, reached = ", ".join(sorted(taint)), " and ".join(_REACHED[sink] for sink in sorted(sinks))
     return f"this run has read untrusted text ({seen}), and this reaches {reached}"

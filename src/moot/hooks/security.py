@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -12,7 +11,7 @@ from msgspec.structs import replace
 from moot.domain.mode import Mode, explain_plan
 from moot.domain.ports.hook import FindsMode, GateCall, Proceed
 from moot.domain.ports.secrets import SecretConsent
-from moot.domain.ports.tool import Scripted, ToolResult
+from moot.domain.ports.tool import Scripted, ToolResult, has_ability
 from moot.domain.prompt import Safety
 from moot.domain.secret import find_references
 from moot.domain.shell import Classify, Level, Verdict
@@ -119,7 +118,7 @@ class SecurityFilter:
             judge, text = self._classify, arguments.get("command", "")
         elif name == "create_skill" and arguments.get("type") == "script":
             judge, text = self._classify_script, arguments.get("definition", "")
-        elif _has_script(type(call.tool)) and isinstance(call.tool, Scripted):
+        elif has_ability(type(call.tool), Scripted) and isinstance(call.tool, Scripted):
             judge, text = self._classify_script, await call.tool.script()
         else:
             return Verdict(Level.OK)
@@ -146,9 +145,3 @@ def _find_host(call: GateCall) -> str:
         return (urlsplit(url).hostname or "") if isinstance(url, str) else ""
     except ValueError:
         return ""
-
-
-@lru_cache(maxsize=1024)
-def _has_script(kind: type) -> bool:
-    # Cached: checking a class against a protocol at every call costs as much as half the hook chain.
-    return issubclass(kind, Scripted)

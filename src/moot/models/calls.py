@@ -30,10 +30,9 @@ class _ArgumentError(ValueError):
 class _PartialCall:
     """A call whose chunks are still arriving."""
 
-    __slots__ = ("arguments", "id", "index", "name", "size")
+    __slots__ = ("arguments", "id", "name", "size")
 
-    def __init__(self, index: int | None) -> None:
-        self.index = index
+    def __init__(self) -> None:
         self.id = ""
         self.name = ""
         self.arguments: list[str] = []
@@ -46,6 +45,8 @@ class CallAssembler:
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         self._open: list[_PartialCall] = []
+        # The newest call with each index.
+        self._by_index: dict[int | None, _PartialCall] = {}
 
     def __bool__(self) -> bool:
         return bool(self._open)
@@ -60,10 +61,10 @@ class CallAssembler:
             call.arguments.append(arguments)
 
     def _find(self, index: int | None, call_id: str, name: str) -> _PartialCall:
-        same = (call for call in reversed(self._open) if index is None or call.index == index)
-        found = next(same, None)
+        # Without an index, a chunk belongs to the newest call.
+        found = self._by_index.get(index) if index is not None else self._open[-1] if self._open else None
         if found is None or _starts_new_call(found, index, call_id, name):
-            found = _PartialCall(index)
+            found = self._by_index[index] = _PartialCall()
             self._open.append(found)
         return found
 

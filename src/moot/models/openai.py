@@ -26,6 +26,7 @@ from moot.models.openai_wire import (
     parse_usage,
     repair_chunk,
     share_of,
+    take_texts,
 )
 from moot.models.prices import is_known, price
 from moot.models.refusals import error_from_stream
@@ -123,12 +124,19 @@ class OpenAIAnswer:
         self._seen = False
         self.done = False
 
-    def take(self, events: Sequence[bytes]) -> None:  # noqa: C901  (one pass: this is what a token costs)
+    def take(self, events: Sequence[bytes]) -> None:
         """Process the data of events. Raises ModelError if the server reports an error, or the format is unknown.
 
         A long answer has thousands of events with a piece of text each; these are joined without a call for each.
         """
-        pieces: list[str] = []
+        text, others = take_texts(events)
+        self._seen = self._seen or others is not events
+        self._take_each(others, [text] if text else [])
+
+    def _take_each(  # noqa: C901  (one pass: this is what a token costs if it comes alone)
+        self, events: Sequence[bytes], pieces: list[str]
+    ) -> None:
+        """Process events of any kind, after the text in `pieces`."""
         for data in events:
             if not data or data == b"[DONE]":
                 self.done = self.done or bool(data)

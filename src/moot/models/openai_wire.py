@@ -1,8 +1,8 @@
 """The OpenAI chat/completions format: encodes each message once, decodes stream chunks. Pure."""
 
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 import msgspec
 
@@ -249,6 +249,52 @@ class Chunk(msgspec.Struct, gc=False):
     usage: Tokens | None = None
     error: Any = None
     prompt_progress: PromptProgress | None = None
+
+
+class _TextDelta(msgspec.Struct, gc=False):
+    content: str | None = None
+    reasoning_content: None = None
+    reasoning: None = None
+    refusal: None = None
+    tool_calls: None = None
+
+
+class _TextChoice(msgspec.Struct, gc=False):
+    delta: _TextDelta
+    index: Literal[0] | None = 0
+    message: None = None
+    finish_reason: None = None
+
+
+class _TextChunk(msgspec.Struct, gc=False):
+    """A chunk with a piece of text and nothing else."""
+
+    choices: tuple[_TextChoice]
+    usage: None = None
+    error: None = None
+    prompt_progress: None = None
+
+
+_decode_texts = msgspec.json.Decoder(list[_TextChunk]).decode
+# Below this many events, decoding each is as fast. The last ones of an answer say why and how it ended.
+_FEWEST_TEXTS, _LAST_EVENTS = 6, 3
+
+
+def take_texts(events: Sequence[bytes]) -> tuple[str, Sequence[bytes]]:
+    """Decode the events that have a piece of text each and nothing else, at once; return the text and the other events.
+
+    A fast model sends many events in one read, and most of them are such.
+    """
+    if len(events) < _FEWEST_TEXTS:
+        return "", events
+    texts = events[:-_LAST_EVENTS]
+    try:
+        chunks = _decode_texts(b"[" + b",".join(texts) + b"]")
+    except (ValueError, RecursionError):
+        return "", events
+    if len(chunks) != len(texts):
+        return "", events
+    return "".join([chunk.choices[0].delta.content or "" for chunk in chunks]), events[-_LAST_EVENTS:]
 
 
 def share_of(progress: PromptProgress) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -110,6 +111,15 @@ class Tool(Protocol):
         The arguments have been checked against the spec: required ones are present and of the right type.
         """
         ...
+
+
+@lru_cache(maxsize=4096)
+def has_ability(kind: type, ability: Any) -> bool:
+    """Whether the class of a tool has the methods of one of the protocols below.
+
+    Ask this before `isinstance`, which checks all methods each time and takes as long as half of all hooks.
+    """
+    return issubclass(kind, ability)
 
 
 @runtime_checkable

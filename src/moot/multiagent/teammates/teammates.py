@@ -73,11 +73,13 @@ class Teammates:
         check_chain(asked.agent, chain, most=self._d.config().max_depth)
         # Raises if the agent or a tool is not allowed, before anything is stored.
         self._d.partition().spawn_scope(asked.agent, asked.allowed_tools)
-        check_not_given(context, asked.agent, asked.instruction, self._live.not_fetched(context.run_id))
+        if context.step > 1:
+            # In its first step a run has given nothing before, and it may start a hundred.
+            check_not_given(context, asked.agent, asked.instruction, self._live.not_fetched(context.run_id))
         await self.count_delegation(context, asked.agent, asked.instruction)
         history = await self._d.runs.histories.load(context.key)
         # All spawns of one step get the same position.
-        parent_seq = history.last_said_seq() if history is not None else 0
+        parent_seq = history.last_said_seq if history is not None else 0
         return await self.keep(
             build_spawned_run(
                 context, asked, run_id=self.new_id(), chain=chain, parent_seq=parent_seq, now=self._d.clock.now()

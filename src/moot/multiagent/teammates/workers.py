@@ -85,7 +85,7 @@ class Workers:
             message,
             run_id=self._teammates.new_id(),
             chain=chain,
-            parent_seq=history.last_said_seq() if history is not None else 0,
+            parent_seq=history.last_said_seq if history is not None else 0,
             now=self._clock.now(),
         )
 

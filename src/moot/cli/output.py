@@ -4,7 +4,6 @@ With --json the result is exactly one document, {"ok": true, "data": …} or {"o
 """
 
 import json as jsonlib
-import re
 import sys
 from collections.abc import Callable
 from typing import Any, TextIO, TypeVar
@@ -19,7 +18,6 @@ from moot.domain.errors import MootError
 from moot.domain.visible import is_hidden
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_NOT_ASCII = re.compile("[^\x00-\x7e]")
 
 
 class _OutputFormat:
@@ -122,12 +120,13 @@ def _error_data(error: MootError) -> dict[str, str]:
 
 def _print_document(document: dict[str, Any]) -> None:
     text = jsonlib.dumps(document, ensure_ascii=not _supports_unicode(), indent=2 if sys.stdout.isatty() else None)
-    write(_NOT_ASCII.sub(_escape_hidden, text) + "\n")
+    write(_escape_hidden(text) + "\n")
 
 
-def _escape_hidden(match: re.Match[str]) -> str:
-    """Escape a character that cannot be seen, or not be encoded: valid in JSON, and the same data."""
-    return jsonlib.dumps(match[0])[1:-1] if is_hidden(match[0]) else match[0]
+def _escape_hidden(text: str) -> str:
+    """Escape characters that cannot be seen, or not be encoded: valid in JSON, and the same data."""
+    found = {ord(each): jsonlib.dumps(each)[1:-1] for each in set(text) if each > "~" and is_hidden(each)}
+    return text.translate(found) if found else text
 
 
 def _supports_unicode() -> bool:

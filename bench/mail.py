@@ -89,10 +89,15 @@ async def _have_conversation(storage: Storage, key: ConversationKey) -> None:
     await storage.store.end(key, run_id, RunEnd(outcome=Outcome.COMPLETED), [], now=time.time())
 
 
+def make_origin(number: int) -> str:
+    """Return an id as that of a run, one each millisecond."""
+    return f"run-01k{number:07d}0000000000"
+
+
 async def _send(sender: MailSender, goal: str, number: int) -> None:
     root = ConversationKey("bench", "sender-0")
     letter = Letter(
-        origin=(f"bench-{number}", ""),
+        origin=(make_origin(number), ""),
         from_agent="tools",
         from_goal="",
         root=root,

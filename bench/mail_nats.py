@@ -35,6 +35,8 @@ _SYNCED_MESSAGES = 500
 # Each is sent fewer messages in all than its inbox holds, so that none is evicted.
 _GOALS = 256
 _LATENCIES = 200
+# No other message has this number or a later one.
+_FIRST_LATENCY = 9_000_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -181,7 +183,7 @@ async def _measure_latencies(sender: MailSender, receiving: app.Daemon, goals: S
     for number in range(_LATENCIES):
         is_stored.clear()
         started = time.perf_counter()
-        sending = asyncio.create_task(send_mail(sender, goals[number % len(goals)], f"latency-{number}"))
+        sending = asyncio.create_task(send_mail(sender, goals[number % len(goals)], _FIRST_LATENCY + number))
         await is_stored.wait()
         latencies.append(time.perf_counter() - started)
         await sending

@@ -15,6 +15,7 @@ from pathlib import Path
 import nats
 
 from bench.broker import PARCEL, send_together
+from bench.mail import make_origin
 from moot.broker.nats_stream import make_stream_config
 from moot.daemon import app
 from moot.daemon.interpreter import tune_interpreter
@@ -40,9 +41,9 @@ async def wait_until_known(daemon: app.Daemon) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def send_mail(sender: MailSender, goal: str, number: str) -> None:
+async def send_mail(sender: MailSender, goal: str, number: int) -> None:
     letter = Letter(
-        origin=(f"bench-{number}", ""),
+        origin=(make_origin(number), ""),
         from_agent="@bench",
         from_goal="",
         root=ConversationKey("bench", "sender-0"),
@@ -82,7 +83,7 @@ async def _send_from_daemon(home: Path, goals: list[str]) -> None:
     async with app.running(Paths.under(home), Redactor()) as daemon:
         await wait_until_known(daemon)
         sender = daemon.runtime.peers.sender
-        await _obey(lambda number: send_mail(sender, goals[number % len(goals)], str(number)))
+        await _obey(lambda number: send_mail(sender, goals[number % len(goals)], number))
 
 
 def main() -> None:

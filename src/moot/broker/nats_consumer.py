@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from typing import NamedTuple
 
 import nats.errors
@@ -137,12 +138,17 @@ class NatsConsumer:
             raise BrokerUnavailable("a message from the NATS server is missing")
         headers = read_header_block(message.headers)
         message_id = headers.pop("Nats-Msg-Id", "")
-        subject = restore_subject(message.subject.decode("utf-8", "replace"))
         return Arrival(
-            parcel=Parcel(subject=subject, payload=message.payload, headers=headers),
+            parcel=Parcel(subject=_read_subject(message.subject), payload=message.payload, headers=headers),
             position=Position(self._link.stream, in_stream),
             message_id=message_id,
         )
+
+
+@lru_cache(maxsize=1024)
+def _read_subject(subject: bytes) -> str:
+    # Most goals are written to more than once.
+    return restore_subject(subject.decode("utf-8", "replace"))
 
 
 def _read_sequences(reply: bytes) -> tuple[int, int]:

@@ -131,14 +131,14 @@ def encode_notice(mail: Mail, state: NoticeState, reason: str, *, from_agent: st
 
 def read_message(payload: bytes) -> InboxMessage:
     """Read a mail. Raise BadRequest if it is none."""
-    message = _decode(payload, InboxMessage)
+    message = _decode(payload, _message_decoder)
     _check_message(message)
     return message
 
 
 def read_notice(payload: bytes) -> MailNotice:
     """Read a notice. Raise BadRequest if it is none."""
-    notice = _decode(payload, MailNotice)
+    notice = _decode(payload, _notice_decoder)
     if not is_mail_id(notice.mail_id) or read_goal_id(notice.goal_id) is None:
         raise BadRequest("the notice names no mail, or no goal")
     _check_message(notice.message)
@@ -204,13 +204,15 @@ def make_mail(message: InboxMessage, *, mail_id: str, goal_id: str, headers: Mai
 
 
 _T = TypeVar("_T", InboxMessage, MailNotice)
+_message_decoder = msgspec.json.Decoder(InboxMessage)
+_notice_decoder = msgspec.json.Decoder(MailNotice)
 
 
-def _decode(payload: bytes, kind: type[_T]) -> _T:
+def _decode(payload: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise BadRequest(f"the message has {len(payload)} bytes, max {MAX_PAYLOAD_BYTES}")
     try:
-        return msgspec.json.decode(payload, type=kind)
+        return decoder.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"the message is malformed: {error}") from None
 

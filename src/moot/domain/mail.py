@@ -12,8 +12,9 @@ from uuid import UUID
 from msgspec import Struct
 
 from moot.domain.errors import BadRequest
+from moot.domain.ids import read_milliseconds
 from moot.domain.text import clean, defuse
-from moot.domain.uuid_text import hash_to_uuid
+from moot.domain.uuid_text import hash_to_ordered_uuid, hash_to_uuid
 
 MIN_BODY_CHARS = 1
 MAX_BODY_BYTES = 64 * 1024
@@ -61,8 +62,12 @@ class DeadMail(Struct, frozen=True, kw_only=True):
 
 
 def make_mail_id(run_id: str, call_id: str, goal_id: str) -> str:
-    """Return the id of the mail that a call sends to a goal. The same call, repeated, sends the same mail."""
-    return f"mail-{hash_to_uuid(f'{run_id}/{call_id}/{goal_id}')}"
+    """Return the id of the mail that a call sends to a goal. The same call, repeated, sends the same mail.
+
+    It begins with the time of the run, if its id has one: an index of random ids would have a page written for each.
+    """
+    name, time = f"{run_id}/{call_id}/{goal_id}", read_milliseconds(run_id)
+    return f"mail-{hash_to_uuid(name) if time is None else hash_to_ordered_uuid(time, name)}"
 
 
 def check_body(body: str) -> None:

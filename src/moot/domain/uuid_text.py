@@ -4,6 +4,7 @@ Used by goal.py, mail.py and outbox.py.
 """
 
 import re
+from functools import lru_cache
 from hashlib import sha1
 from uuid import NAMESPACE_OID, UUID
 
@@ -12,7 +13,10 @@ _NAMESPACE = NAMESPACE_OID.bytes
 # The digit that contains the variant of a UUID, by the digit that a hash has there.
 _VARIANTS = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 
+_TIME = (1 << 48) - 1
 
+
+@lru_cache(maxsize=4096)
 def write_uuid(value: int) -> str:
     digits = f"{value:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
@@ -33,3 +37,10 @@ def hash_to_uuid(name: str) -> str:
     digits = sha1(_NAMESPACE + name.encode(), usedforsecurity=False).hexdigest()
     variant = _VARIANTS[digits[16]]
     return f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
+
+
+def hash_to_ordered_uuid(milliseconds: int, name: str) -> str:
+    """Return a UUID of version 8 for a name, which sorts by a time: the first 48 bits are that, the others a hash."""
+    digits = sha1(_NAMESPACE + name.encode(), usedforsecurity=False).hexdigest()
+    time = f"{milliseconds & _TIME:012x}"
+    return f"{time[:8]}-{time[8:]}-8{digits[13:16]}-{_VARIANTS[digits[16]]}{digits[17:20]}-{digits[20:32]}"

@@ -18,9 +18,14 @@ ALL_ROWS = -1
 _LAST_TEXT = "x'f48fbfbf'"
 
 
+def each_value(values: str = "?") -> str:
+    """Return a table with one column, `value`: the values of a JSON list."""
+    return f"json_each({values})"
+
+
 def among(values: str = "?") -> str:
     """Return a subquery for IN: the values of a JSON list."""
-    return f"(SELECT value FROM json_each({values}))"
+    return f"(SELECT value FROM {each_value(values)})"
 
 
 def json_list(expression: str) -> str:

@@ -6,12 +6,12 @@ import apsw
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import NotFound
-from moot.domain.goal import Goal, GoalState, MailTarget, make_goal_id, read_goal_id
+from moot.domain.goal import Goal, GoalState, MailTarget, make_goal_id
 from moot.domain.lost_mail import LostMail
 from moot.domain.mail import DeadMail, Mail
 from moot.domain.senders import RESERVED_SENDERS
 from moot.domain.token import Token
-from moot.store import lost_mail, mail_rows, rows, sent_bridges
+from moot.store import dialect, lost_mail, mail_rows, rows, sent_bridges
 from moot.store.mail_rows import COLUMNS, FROM, IS_DEAD, IS_UNREAD, NEWEST
 from moot.store.notices import load_store_number
 from moot.store.sqlite import SqliteStore
@@ -35,9 +35,10 @@ _GOAL = (
     )
 )
 _TARGET = (
-    f"SELECT agent, sender, {_STATE}, {_OWN_RUN.format(column='root_agent')}, {_OWN_RUN.format(column='root_sender')}"
-    " FROM conversations WHERE id = ? AND agent <> ''"
+    f"SELECT id, agent, sender, {_STATE}, {_OWN_RUN.format(column='root_agent')},"
+    f" {_OWN_RUN.format(column='root_sender')} FROM conversations WHERE id IN {dialect.among()} AND agent <> ''"
 )
+_STATES = {state.value: state for state in GoalState}
 _IS_INTERACTIVE = " AND ".join(f"substr(sender, 1, {len(each)}) <> '{each}'" for each in RESERVED_SENDERS)
 
 
@@ -148,19 +149,17 @@ def _list_wakes(db: apsw.Connection, thread: str) -> frozenset[str]:
 
 def find_targets(db: apsw.Connection, goal_ids: Sequence[str]) -> dict[str, MailTarget]:
     store = load_store_number(db)
-    found: dict[str, MailTarget] = {}
-    for goal_id in goal_ids:
-        numbers = read_goal_id(goal_id)
-        row = db.execute(_TARGET, (numbers[1],)).fetchone() if numbers is not None and numbers[0] == store else None
-        if numbers is not None and row is not None:
-            agent, sender, state, root_agent, root_sender = row
-            found[goal_id] = MailTarget(
-                id=make_goal_id(*numbers),
-                key=ConversationKey(agent, sender),
-                root=ConversationKey(root_agent or agent, root_sender or sender),
-                state=GoalState(state),
-            )
-    return found
+    numbers = mail_rows.list_conversation_numbers(store, goal_ids)
+    # One statement for all: many goals may be written to at once.
+    found = {row[0]: _make_target(store, row) for row in db.execute(_TARGET, (rows.encode_numbers(numbers.values()),))}
+    return {goal_id: found[number] for goal_id, number in numbers.items() if number in found}
+
+
+def _make_target(store: int, row: rows.Row) -> MailTarget:
+    number, agent, sender, state, root_agent, root_sender = row
+    key = ConversationKey(agent, sender)
+    root = key if root_agent is None else ConversationKey(root_agent or agent, root_sender or sender)
+    return MailTarget(id=make_goal_id(store, number), key=key, root=root, state=_STATES[state])
 
 
 def _one_goal(db: apsw.Connection, where: str, values: tuple[object, ...]) -> Goal | None:

@@ -3,7 +3,7 @@
 A mail is read once the table of deliveries has its id.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import apsw
 
@@ -11,7 +11,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.goal import make_goal_id, read_goal_id
 from moot.domain.inbox_message import NoticeState
 from moot.domain.mail import INBOX_CAPACITY, Mail
-from moot.store import notices, rows
+from moot.store import dialect, notices, rows
 
 COLUMNS = (
     "mail.id, mail.conversation, conversations.agent, from_agent, from_goal, body, sent_at, correlation_id, thread,"
@@ -32,8 +32,11 @@ _UNREAD = f"{FROM} WHERE number IN ({NEWEST.format(conversation='?')}) AND {IS_U
 _LAST_UNREAD = f"{FROM} WHERE number IN ({_LAST.format(conversation='?')}?) AND {IS_UNREAD} ORDER BY number"
 # Whether there is more than a goal keeps, read or not. Most goals have less.
 _HAS_MANY = (
-    f"SELECT 1 FROM mail WHERE conversation = ? AND evicted_at = 0 ORDER BY number LIMIT 1 OFFSET {INBOX_CAPACITY}"
+    "SELECT 1 FROM mail WHERE conversation = {conversation} AND evicted_at = 0"
+    f" ORDER BY number LIMIT 1 OFFSET {INBOX_CAPACITY}"
 )
+_HAS_MANY_MAILS = _HAS_MANY.format(conversation="?")
+_WHICH_HAVE_MANY = f"SELECT value FROM {dialect.each_value()} WHERE EXISTS ({_HAS_MANY.format(conversation='value')})"
 _HAS_LIVE_RUN = (
     "SELECT 1 FROM runs JOIN conversations ON conversations.id = runs.conversation"
     " WHERE agent = ? AND sender = ? AND status <> 'ended' LIMIT 1"
@@ -43,6 +46,7 @@ _INSERT = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 _CONVERSATION = "SELECT id FROM conversations WHERE id = ? AND agent <> '' AND (SELECT number FROM store_identity) = ?"
+_CONVERSATIONS = f"SELECT id FROM conversations WHERE id IN {dialect.among()} AND agent <> ''"
 
 
 def read(db: apsw.Connection, rest: str, *values: object) -> list[Mail]:
@@ -75,6 +79,19 @@ def find_conversation(db: apsw.Connection, goal_id: str) -> int | None:
     store, conversation = numbers
     found = db.execute(_CONVERSATION, (conversation, store)).get
     return None if found is None else int(found)
+
+
+def find_conversations(db: apsw.Connection, goal_ids: Iterable[str]) -> dict[str, int]:
+    """Return the numbers of the conversations of those goals that are of this store and exist."""
+    numbers = list_conversation_numbers(notices.load_store_number(db), goal_ids)
+    found = {number for (number,) in db.execute(_CONVERSATIONS, (rows.encode_numbers(numbers.values()),))}
+    return {goal_id: number for goal_id, number in numbers.items() if number in found}
+
+
+def list_conversation_numbers(store: int, goal_ids: Iterable[str]) -> dict[str, int]:
+    """Return the numbers of conversations in the ids of goals of a store."""
+    found = [(goal_id, read_goal_id(goal_id)) for goal_id in goal_ids]
+    return {goal_id: numbers[1] for goal_id, numbers in found if numbers is not None and numbers[0] == store}
 
 
 def insert(db: apsw.Connection, conversation: int, mail: Mail) -> bool:
@@ -117,12 +134,17 @@ def list_unread(db: apsw.Connection, key: ConversationKey) -> list[Mail]:
     return [] if number is None else read(db, _UNREAD, number)
 
 
+def list_crowded(db: apsw.Connection, conversations: Iterable[int]) -> list[int]:
+    """Return those of the conversations that have more mail than a goal keeps, read or not."""
+    return [number for (number,) in db.execute(_WHICH_HAVE_MANY, (rows.encode_numbers(conversations),))]
+
+
 def evict_oldest(db: apsw.Connection, conversation: int, now: float, *, added: int = 1) -> list[Mail]:
     """Evict the oldest unread mail of a conversation that has more than it may keep; return it.
 
     `added` is how many were written since this was last called.
     """
-    if db.execute(_HAS_MANY, (conversation,)).get is None:
+    if db.execute(_HAS_MANY_MAILS, (conversation,)).get is None:
         return []
     unread = read(db, _LAST_UNREAD, conversation, INBOX_CAPACITY + added)
     return _evict(db, unread[: max(0, len(unread) - INBOX_CAPACITY)], now, "too many unread messages")

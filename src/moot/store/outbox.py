@@ -183,14 +183,12 @@ def _receive(db: apsw.Connection, receipt: Receipt, now: float) -> ReceiptResult
 
 def _store(db: apsw.Connection, mails: Sequence[Mail], now: float) -> tuple[list[Mail], list[Mail], list[ReturnedMail]]:
     """Write mail that arrived. Return what was not there before, what it evicts, and what is given back."""
-    known = {goal_id: mail_rows.find_conversation(db, goal_id) for goal_id in {mail.goal_id for mail in mails}}
-    new = mail_rows.insert_all(
-        db, [(conversation, mail) for mail in mails if (conversation := known[mail.goal_id]) is not None]
-    )
+    known = mail_rows.find_conversations(db, {mail.goal_id for mail in mails})
+    new = mail_rows.insert_all(db, [(known[mail.goal_id], mail) for mail in mails if mail.goal_id in known])
     stored: list[Mail] = []
     rejected: list[ReturnedMail] = []
     for mail in mails:
-        if known[mail.goal_id] is None:
+        if mail.goal_id not in known:
             reason = f"no live goal `{mail.goal_id}`"
             rejected.append(ReturnedMail(mail=mail, state=NoticeState.REFUSED, reason=reason))
         elif mail.id in new:
@@ -200,9 +198,9 @@ def _store(db: apsw.Connection, mails: Sequence[Mail], now: float) -> tuple[list
             reason = "another message has its id"
             rejected.append(ReturnedMail(mail=mail, state=NoticeState.REFUSED, reason=reason))
     evicted: list[Mail] = []
-    for goal_id, added in Counter([mail.goal_id for mail in stored]).items():
-        if (conversation := known[goal_id]) is not None:
-            evicted += mail_rows.evict_oldest(db, conversation, now, added=added)
+    counts = Counter([known[mail.goal_id] for mail in stored])
+    for conversation in mail_rows.list_crowded(db, counts):
+        evicted += mail_rows.evict_oldest(db, conversation, now, added=counts[conversation])
     return stored, evicted, rejected
 
 

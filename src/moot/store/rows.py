@@ -240,5 +240,10 @@ def token(row: Row) -> Token:
     )
 
 
+def encode_numbers(numbers: Iterable[int]) -> str:
+    """Return a JSON list, for `dialect.among`."""
+    return _encode(list(numbers)).decode()
+
+
 def encode_names(names: Sequence[str]) -> bytes:
     return _encode(tuple(names))

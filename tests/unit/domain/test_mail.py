@@ -1,12 +1,16 @@
 """The text in which mail is shown: exactly as specified, and nothing in it can be forged."""
 
 import re
+import uuid
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.domain.goal import make_goal_id, read_goal_id
+from moot.domain.ids import make_id
+from moot.domain.inbox_message import is_mail_id
 from moot.domain.mail import MAX_BODY_BYTES, Mail, check_body, is_mail_text, make_mail_id, parse_uuid, render_mail
 
 UUID = "7a3b2f00-0000-4000-8000-000000000001"
@@ -84,6 +88,17 @@ def test_the_same_call_makes_the_same_mail() -> None:
     assert make_mail_id("run", "call", "goal") == make_mail_id("run", "call", "goal")
     ids = {make_mail_id(*parts) for parts in (("a", "b", "c"), ("a", "b", "d"), ("a", "x", "c"), ("x", "b", "c"))}
     assert len(ids) == 4
+
+
+def test_the_ids_of_mail_sort_by_the_time_of_its_run() -> None:
+    runs = [make_id("run", now=1_800_000_000 + seconds, rng=Random(seconds)) for seconds in range(50)]
+    ids = [make_mail_id(run, "call", "goal") for run in runs]
+    assert ids == sorted(ids)
+    assert all(is_mail_id(each) and uuid.UUID(each.removeprefix("mail-")).version == 8 for each in ids)
+    # Those of one run differ, and a run whose id has no time has ids of its own.
+    assert (
+        len({make_mail_id(runs[0], str(call), "goal") for call in range(50)} | {make_mail_id("run-1", "0", "g")}) == 51
+    )
 
 
 @given(st.integers(0, (1 << 60) - 1), st.integers(1, (1 << 50)))

@@ -73,6 +73,7 @@ async def test_a_goal_is_found_without_a_look_at_all_turns_of_its_conversation(s
     told = await store.read(plans(partial(mail.find_targets, goal_ids=[goal.id]), each_row=True))
     assert [line for line in told if line.startswith(("SEARCH runs", "SEARCH live", "SCAN"))] == [
         "SCAN store_identity",
+        "SCAN json_each VIRTUAL TABLE INDEX 1:",
         "SEARCH live USING COVERING INDEX runs_not_ended (status=? AND conversation=?)",
         "SEARCH runs USING INDEX runs_spawned_of_conversation (conversation=?)",
         "SEARCH runs USING INDEX runs_spawned_of_conversation (conversation=?)",

@@ -57,7 +57,7 @@ class PeerDirectory:
     def list_remote(self) -> list[RemoteAgent]:
         return self._remote.list_agents() if self._remote is not None else []
 
-    def find_remote(self, to: str) -> list[RemoteAgent]:
+    def find_remote(self, to: str) -> Sequence[RemoteAgent]:
         """Return the agents of other daemons with this address, or with this name."""
         return self._remote.find_agents(to) if self._remote is not None else []
 

@@ -61,13 +61,13 @@ def check_address(to: str, from_agent: str) -> None:
         raise BadRequest(f"cannot send to self (`{to}`)", fix="Name another agent; list_peers shows them.")
 
 
-def make_mail_of(letter: Letter, goal_id: str, to_agent: str, now: float) -> Mail:
-    """Return the mail of a letter for one goal."""
+def make_mail_of(letter: Letter, goal_id: str, to_agent: str, now: float, no_goal: str = "") -> Mail:
+    """Return the mail of a letter for one goal. `no_goal` is the goal of a sender that has none."""
     return Mail(
         id=make_mail_id(*letter.origin, goal_id),
         goal_id=goal_id,
         from_agent=letter.from_agent,
-        from_goal=letter.from_goal,
+        from_goal=letter.from_goal or no_goal,
         to_agent=to_agent,
         body=letter.body,
         sent_at=now,

@@ -101,7 +101,9 @@ class MailSender:
         goals = await self._find_goals(letter, receiver)
         if not goals:
             return DeliveryReport(unreachable_reasons=(_no_goals(letter),))
-        await self._check_goals(letter, [goal.id for goal in goals], bridge)
+        _check_count(letter, len(goals))
+        if bridge is not None:
+            await self._check_bridge(letter, [goal.id for goal in goals], bridge)
         return await self._deliver(letter, goals)
 
     async def _address(self, letter: Letter, bridge: BridgeMessage) -> Letter:
@@ -117,11 +119,9 @@ class MailSender:
             raise BadRequest(f"no such request {bridge.request_id} was sent to you", fix="Nothing was sent.")
         return replace(letter, goal_id=asked)
 
-    async def _check_goals(self, letter: Letter, goal_ids: Sequence[str], bridge: BridgeMessage | None) -> None:
-        _check_count(letter, len(goal_ids))
-        if bridge is not None:
-            mail_id = make_mail_id(*letter.origin, goal_ids[0])
-            await check_bridge(bridge, self._mail, from_goal=letter.from_goal, goal_ids=goal_ids, mail_id=mail_id)
+    async def _check_bridge(self, letter: Letter, goal_ids: Sequence[str], bridge: BridgeMessage) -> None:
+        mail_id = make_mail_id(*letter.origin, goal_ids[0])
+        await check_bridge(bridge, self._mail, from_goal=letter.from_goal, goal_ids=goal_ids, mail_id=mail_id)
 
     async def _find_sent(self, letter: Letter, bridge: BridgeMessage) -> tuple[str, ...]:
         """Return the goal of another daemon that this call sent the message to before a crash, if it did."""
@@ -144,7 +144,9 @@ class MailSender:
             return DeliveryReport(unreachable_reasons=(self._directory.explain_unknown(letter.to),))
         if not goals:
             return DeliveryReport(unreachable_reasons=tuple(reasons) or (_no_goals(letter),))
-        await self._check_goals(letter, [goal.goal_id for goal in goals], bridge)
+        _check_count(letter, len(goals))
+        if bridge is not None:
+            await self._check_bridge(letter, [goal.goal_id for goal in goals], bridge)
         report = await self._remote.send(letter, goals)
         return join_reports(report, DeliveryReport(unreachable_reasons=tuple(reasons))) if reasons else report
 

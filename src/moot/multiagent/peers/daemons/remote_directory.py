@@ -4,7 +4,7 @@ presence.py fills it; mail_sender.py, relay.py, receiver.py and the requests of 
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -62,6 +62,8 @@ class RemoteDirectory:
         self._last_seen: dict[str, float] = {}
         # Goals that have written lately, with the address of their agent.
         self._writers: dict[str, tuple[str, float]] = {}
+        # The agents that were found by an address or a name; forgotten whenever something is heard.
+        self._found: dict[str, Sequence[RemoteAgent]] = {}
         # Other keys that were announced under the names of known daemons.
         self._refused_keys: dict[str, str] = {}
         # Daemons that announced the store of another one, with the name of that.
@@ -108,6 +110,7 @@ class RemoteDirectory:
         )
         for table in tables:
             table.pop(name, None)
+        self._found.clear()
 
     def refuse_key(self, name: str, key: str) -> bool:
         """Note that another key was announced under a known name; return whether that is new."""
@@ -137,6 +140,7 @@ class RemoteDirectory:
         if before is not None and before.started_at == record.started_at and record.number <= before.number:
             return False
         self._records[record.name] = record
+        self._found.clear()
         self._refused_stores.pop(record.name, None)
         self._last_seen[record.name] = at
         if record.is_leaving:
@@ -158,10 +162,14 @@ class RemoteDirectory:
         gone = [name for name, at in self._live.items() if now >= at + EXPIRY_SECONDS]
         for name in gone:
             del self._live[name]
+        self._found.clear()
         return gone
 
     def note_writer(self, address: str, goal_id: str, now: float) -> None:
         """Note that a goal of another daemon has written, which may not have announced it yet: it can be answered."""
+        known = self._writers.get(goal_id)
+        if known is None or known[0] != address:
+            self._found.clear()
         self._writers[goal_id] = address, now
 
     def get_next_expiry(self) -> float | None:
@@ -197,10 +205,15 @@ class RemoteDirectory:
         new = [goal_id for goal_id, (of, _) in self._writers.items() if of == address and goal_id not in agent.goals]
         return replace(agent, goals=(*agent.goals, *new)) if new else agent
 
-    def find_agents(self, to: str) -> list[RemoteAgent]:
+    def find_agents(self, to: str) -> Sequence[RemoteAgent]:
         """Return the agents of this address, or of this name on any other daemon."""
+        if (known := self._found.get(to)) is not None:
+            return known
         name, daemon = split_address(to)
-        return self._list_agents(name, daemon) if name else []
+        found = self._list_agents(name, daemon) if name else []
+        if found:
+            self._found[to] = found
+        return found
 
     def find_away(self, to: str) -> str:
         """Return the known daemon that has an agent of this address or name, and is not there; empty if none has."""

@@ -168,9 +168,15 @@ class Relay:
         self._must_load = True
 
     def _append(self, items: Sequence[OutboxItem]) -> None:
+        queues = self._queues
         for item in items:
-            self._queues.setdefault(item.goal_id, deque()).append(item)
-            self._last_loaded = item.number
+            goal_id = item.goal_id
+            if (queue := queues.get(goal_id)) is None:
+                queues[goal_id] = deque((item,))
+            else:
+                queue.append(item)
+        if items:
+            self._last_loaded = items[-1].number
         self._loaded += len(items)
 
     def _publish_next(self) -> None:
@@ -178,12 +184,12 @@ class Relay:
             return
         items = self._choose_next()
         if items:
-            self._publishing.update(item.goal_id for item in items)
+            self._publishing.update([goal_id for goal_id, _ in items])
             self._supervisor.start("publish mail", self._publish(items))
 
-    def _choose_next(self) -> list[OutboxItem]:
-        """Return the first item of each goal of which none is being published."""
-        chosen: list[OutboxItem] = []
+    def _choose_next(self) -> list[tuple[str, OutboxItem]]:
+        """Return the goals of which nothing is being published, each with its first item."""
+        chosen: list[tuple[str, OutboxItem]] = []
         most = _MOST_AT_ONCE - len(self._publishing)
         may_publish: dict[int, bool] = {}
         for goal_id, queue in self._queues.items():
@@ -195,24 +201,23 @@ class Relay:
             if store not in may_publish:
                 may_publish[store] = self._directory.may_publish_to(store)
             if may_publish[store]:
-                chosen.append(queue[0])
+                chosen.append((goal_id, queue[0]))
         return chosen
 
-    async def _publish(self, items: Sequence[OutboxItem]) -> None:
-        """Publish items of different goals. What is not accepted is tried again."""
+    async def _publish(self, items: Sequence[tuple[str, OutboxItem]]) -> None:
+        """Publish items, each for another goal. What is not accepted is tried again."""
         try:
-            parcels = self._make_parcels(items)
+            parcels = self._make_parcels([item for _, item in items])
             results = await self._link.broker.publish_all(parcels)
             reach("relay.published")
             now = self._clock.monotonic()
-            for item in items:
-                self._note_result(item, results[item.id], now)
+            for goal_id, item in items:
+                self._note_result(goal_id, item, results[item.id], now)
         finally:
-            self._publishing.difference_update(item.goal_id for item in items)
+            self._publishing.difference_update([goal_id for goal_id, _ in items])
             self._woken.set()
 
-    def _note_result(self, item: OutboxItem, result: Position | BrokerUnavailable, now: float) -> None:
-        goal_id = item.goal_id
+    def _note_result(self, goal_id: str, item: OutboxItem, result: Position | BrokerUnavailable, now: float) -> None:
         queue = self._queues.get(goal_id)
         if isinstance(result, BrokerUnavailable):
             self._refusal = result.message

@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from moot.domain.agent import Agent
 from moot.domain.errors import MootError
@@ -161,10 +160,10 @@ class RemoteSender:
         now = self._clock.now()
         if not self._no_goal:
             self._no_goal = make_goal_id(await self._outbox.load_store_number(), 0)
-        sent = letter if letter.from_goal else replace(letter, from_goal=self._no_goal)
-        sending = _Sending(letter, [make_mail_of(sent, goal.goal_id, goal.address, now) for goal in goals])
+        mails = [make_mail_of(letter, goal.goal_id, goal.address, now, self._no_goal) for goal in goals]
+        sending = _Sending(letter, mails)
         try:
-            for mail in sending.mails:
+            for mail in mails:
                 check_sendable(mail)
         except MootError as error:
             return sending.explain_failure(error)

@@ -68,7 +68,7 @@ def _wake_twice() -> list[Patch]:
     async def collect_all(self: Any, key: Any, _run_id: str, *, correlation_id: str = "") -> Any:
         return await self._store.list_unread(key)
 
-    def start(self: Any, key: Any) -> None:
+    def start(self: Any, key: Any, _agent: Any) -> None:
         self._supervisor.start(f"wake {key}", self._wake(key))
 
     def insert_anyway(db: Any, conversation: Any, request: Any, started: Any, now: float) -> None:

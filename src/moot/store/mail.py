@@ -1,6 +1,6 @@
 """Mail between agents, and the goals that receive it. A mail is read once the table of deliveries has its id."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 import apsw
 
@@ -47,9 +47,9 @@ class SqliteMail:
         self._store = store
         self._lookups = TargetLookups(store, find_targets)
 
-    async def send(self, mails: Sequence[Mail], *, now: float) -> list[Mail]:
+    def send(self, mails: Sequence[Mail], *, now: float) -> Awaitable[list[Mail]]:
         # Many agents may send at once; these share one transaction.
-        return await self._store.post_soon(lambda db: _send(db, mails, now), "mail")
+        return self._store.post_soon(lambda db: _send(db, mails, now), "mail")
 
     async def list_unread(self, key: ConversationKey) -> list[Mail]:
         return await self._store.read(lambda db: mail_rows.list_unread(db, key))
@@ -70,8 +70,8 @@ class SqliteMail:
     async def list_wakes(self, thread: str) -> frozenset[str]:
         return await self._store.read(lambda db: _list_wakes(db, thread))
 
-    async def find_targets(self, goal_ids: Sequence[str]) -> tuple[dict[str, MailTarget], list[Token]]:
-        return await self._lookups.find(goal_ids)
+    def find_targets(self, goal_ids: Sequence[str]) -> Awaitable[tuple[dict[str, MailTarget], list[Token]]]:
+        return self._lookups.find(goal_ids)
 
     async def find_goal_of(self, key: ConversationKey) -> Goal | None:
         return await self._store.read(lambda db: _one_goal(db, "agent = ? AND sender = ?", key))

@@ -26,12 +26,12 @@ class TargetLookups:
         # Who looks, and for what; a read for them begins with the next step of the event loop.
         self._waiting: list[tuple[Sequence[str], asyncio.Future[Found]]] = []
 
-    async def find(self, goal_ids: Sequence[str]) -> Found:
+    def find(self, goal_ids: Sequence[str]) -> asyncio.Future[Found]:
         future: asyncio.Future[Found] = self._loop.create_future()
         self._waiting.append((goal_ids, future))
         if len(self._waiting) == 1:
             self._loop.call_soon(self._begin)
-        return await future
+        return future
 
     def _begin(self) -> None:
         waiting, self._waiting = self._waiting, []

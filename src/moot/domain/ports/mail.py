@@ -1,6 +1,6 @@
 """The MailStore port: mail between agents and the goals that receive it. Implemented in store/mail.py."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 from moot.domain.conversation import ConversationKey
@@ -13,7 +13,7 @@ from moot.domain.token import Token
 class MailStore(Protocol):
     """Stores mail. A change is on disk when the method returns. Mail is read once a delivery of it is stored."""
 
-    async def send(self, mails: Sequence[Mail], *, now: float) -> list[Mail]:
+    def send(self, mails: Sequence[Mail], *, now: float) -> Awaitable[list[Mail]]:
         """Store mail for goals of this store and return what it evicted.
 
         Mail that was stored before is ignored. A goal that does not exist (any more) raises NotFound.
@@ -44,7 +44,7 @@ class MailStore(Protocol):
         """Return the ids of the runs that were started by mail of a thread."""
         ...
 
-    async def find_targets(self, goal_ids: Sequence[str]) -> tuple[dict[str, MailTarget], list[Token]]:
+    def find_targets(self, goal_ids: Sequence[str]) -> Awaitable[tuple[dict[str, MailTarget], list[Token]]]:
         """Return those of the goals that exist, by the given ids, and the tokens that decide whose they are."""
         ...
 

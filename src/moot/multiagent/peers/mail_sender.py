@@ -203,12 +203,19 @@ class MailSender:
     async def _deliver(self, letter: Letter, goals: Sequence[MailTarget]) -> DeliveryReport:
         now = self._clock.now()
         mails = [make_mail_of(letter, goal.id, goal.agent, now) for goal in goals]
-        results = [await self._try(mails[0], now)] if len(mails) == 1 else await self._try_all(mails, now)
-        if results == [[]]:
+        results: list[list[Mail] | MootError]
+        if len(mails) == 1:
             # Most mail is for one goal, and evicts nothing.
-            letter.emit(MailSent(mails[0]))
-            self._announce(goals[0], mails[0])
-            return DeliveryReport(delivered_to=(goals[0].id,))
+            try:
+                results = [await self._mail.send(mails, now=now)]
+            except MootError as error:
+                results = [error]
+            if results == [[]]:
+                letter.emit(MailSent(mails[0]))
+                self._announce(goals[0], mails[0])
+                return DeliveryReport(delivered_to=(goals[0].id,))
+        else:
+            results = await self._try_all(mails, now)
         delivered: list[str] = []
         reasons: list[str] = []
         told: list[str] = []

@@ -5,7 +5,7 @@ Works with engine/mailboxes.py and engine/runs.py. The message of such a run is 
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from random import Random
 
 from moot.domain.agent import Agent
@@ -67,10 +67,19 @@ class Wakes:
         An active run is shown the mail at its next step. What it does not get to see is considered when it ends.
         """
         if not self._runs.has_local_work(key):
-            self._start(key)
+            self._start(key, self._find_agent(key.agent))
 
-    def _start(self, key: ConversationKey) -> None:
-        agent = self._find_agent(key.agent)
+    def consider_all(self, keys: Collection[ConversationKey]) -> None:
+        """As `consider`, for conversations that got mail at the same moment: each agent is looked up once."""
+        agents: dict[str, Agent | None] = {}
+        for key in keys:
+            if self._runs.has_local_work(key):
+                continue
+            if key.agent not in agents:
+                agents[key.agent] = self._find_agent(key.agent)
+            self._start(key, agents[key.agent])
+
+    def _start(self, key: ConversationKey, agent: Agent | None) -> None:
         if agent is None or not agent.wake:
             return
         if key in self._preparing:
@@ -88,7 +97,7 @@ class Wakes:
         key = event.source.key
         # A message that waits is answered by a run that is shown the mail.
         if self._mailboxes.may_have_mail(key) and not self._runs.list_waiting(key):
-            self._start(key)
+            self._start(key, self._find_agent(key.agent))
 
     async def _wake(self, key: ConversationKey) -> None:
         try:

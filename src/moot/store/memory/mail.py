@@ -1,6 +1,6 @@
 """Mail between agents in memory, and the goals that receive it. Mirrors store/mail.py."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from msgspec.structs import replace
 
@@ -20,10 +20,10 @@ from moot.store.memory.transactions import Transactions
 
 class MemoryMail:
     def __init__(self, transactions: Transactions) -> None:
-        self._read, self._write = transactions.read, transactions.post
+        self._read, self._write = transactions.post_read, transactions.post
 
-    async def send(self, mails: Sequence[Mail], *, now: float) -> list[Mail]:
-        return await self._write(lambda db: _send(db, mails, now))
+    def send(self, mails: Sequence[Mail], *, now: float) -> Awaitable[list[Mail]]:
+        return self._write(lambda db: _send(db, mails, now))
 
     async def list_unread(self, key: ConversationKey) -> list[Mail]:
         return await self._read(lambda db: list_unread(db, db.conversation(key)))
@@ -50,8 +50,8 @@ class MemoryMail:
     async def list_wakes(self, thread: str) -> frozenset[str]:
         return await self._read(lambda db: _list_wakes(db, thread))
 
-    async def find_targets(self, goal_ids: Sequence[str]) -> tuple[dict[str, MailTarget], list[Token]]:
-        return await self._read(lambda db: (find_targets(db, goal_ids), accounts.list_tokens(db)))
+    def find_targets(self, goal_ids: Sequence[str]) -> Awaitable[tuple[dict[str, MailTarget], list[Token]]]:
+        return self._read(lambda db: (find_targets(db, goal_ids), accounts.list_tokens(db)))
 
     async def find_goal_of(self, key: ConversationKey) -> Goal | None:
         return await self._read(lambda db: _read_goal(db, db.conversation(key)))

@@ -76,6 +76,10 @@ class Transactions:
         return future
 
     async def read(self, work: Work[T]) -> T:
+        return await self.post_read(work)
+
+    def post_read(self, work: Work[T]) -> "asyncio.Future[T]":
+        """Queue a read at once. The future need not be awaited."""
         self._require_open()
         job = _Job(work, self._loop.create_future())
         seconds = self._latency()
@@ -86,8 +90,7 @@ class Transactions:
             if not self._reads:
                 self._loop.call_soon(self._run_reads)
             self._reads.append(job)
-        result: T = await job.future
-        return result
+        return job.future
 
     def _run_reads(self) -> None:
         batch, self._reads = self._reads, []

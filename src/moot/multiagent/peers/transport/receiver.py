@@ -190,7 +190,7 @@ class Receiver:
                 d.directory.note_writer(mail.from_agent, mail.from_goal, now)
             d.bus.publish(make_source(goal), MailDelivered(mail))
             d.mailboxes.add(goal.key)
-            d.wakes.consider(goal.key)
+        d.wakes.consider_all(dict.fromkeys([goals[mail.goal_id].key for mail in result.stored]))
         if result.evicted:
             await d.losses.announce_evicted(result.evicted, goals)
         for each in result.refused:

@@ -145,7 +145,7 @@ class NatsConsumer:
         )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _read_subject(subject: bytes) -> str:
     # Most goals are written to more than once.
     return restore_subject(subject.decode("utf-8", "replace"))

@@ -20,7 +20,7 @@ from moot.domain.errors import BadRequest
 from moot.domain.goal import read_goal_id
 from moot.domain.mail import MAX_BODY_BYTES, Mail, check_body
 from moot.domain.peer_address import is_daemon_name
-from moot.domain.uuid_text import write_uuid
+from moot.domain.uuid_text import is_usual_form, write_uuid
 
 # The subjects of mail and of what became of it end with the id of a goal.
 INBOX_SUBJECT = "agent.inbox."
@@ -91,14 +91,14 @@ def make_subject(kind: str, goal_id: str) -> str:
     return f"{kind}{goal_id}"
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def read_subject(subject: str) -> tuple[str, str] | None:
     """Return INBOX_SUBJECT or NOTICE_SUBJECT, and the id of the goal; None for any other subject."""
     kind, dot, goal_id = subject.rpartition(".")
     kind += dot
-    if kind not in (INBOX_SUBJECT, NOTICE_SUBJECT) or read_goal_id(goal_id) is None:
+    if kind not in (INBOX_SUBJECT, NOTICE_SUBJECT) or not is_usual_form(goal_id) or read_goal_id(goal_id) is None:
         return None
-    return (kind, goal_id) if str(UUID(goal_id)) == goal_id else None
+    return kind, goal_id
 
 
 def write_message(mail: Mail, *, from_agent: str = "", to_agent: str = "") -> InboxMessage:

@@ -12,7 +12,7 @@ _USUAL_FORM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAMESPACE = NAMESPACE_OID.bytes
 # The digit that contains the variant of a UUID, by the digit that a hash has there.
 _VARIANTS = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
-
+# The bits of a time at the beginning of a UUID.
 _TIME = (1 << 48) - 1
 
 
@@ -22,9 +22,14 @@ def write_uuid(value: int) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
+def is_usual_form(text: str) -> bool:
+    """Whether the text is a UUID as `write_uuid` writes it."""
+    return _USUAL_FORM.fullmatch(text) is not None
+
+
 def read_uuid(text: str) -> int | None:
     """Return the value of a UUID in any form that `UUID` accepts; None if the text is none."""
-    if _USUAL_FORM.fullmatch(text):
+    if is_usual_form(text):
         return int(text.replace("-", ""), 16)
     try:
         return UUID(text).int

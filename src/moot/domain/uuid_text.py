@@ -48,4 +48,4 @@ def hash_to_ordered_uuid(milliseconds: int, name: str) -> str:
     """Return a UUID of version 8 for a name, which sorts by a time: the first 48 bits are that, the others a hash."""
     digits = sha1(_NAMESPACE + name.encode(), usedforsecurity=False).hexdigest()
     time = f"{milliseconds & _TIME:012x}"
-    return f"{time[:8]}-{time[8:]}-8{digits[13:16]}-{_VARIANTS[digits[16]]}{digits[17:20]}-{digits[20:32]}"
+    return f"{time[:8]}-{time[8:]}-8{digits[:3]}-8{digits[3:6]}-{digits[6:18]}"

@@ -40,7 +40,7 @@ class Team:
         self._traces = traces
         self._clock = clock
         self._router = Router()
-        self._looked_at = 0.0
+        self._look_again_at = 0.0
         # The root agent as its file defines it, the partition, and the agent with the scope that this leaves it.
         self._root: tuple[Agent, Partition, Agent] | None = None
         # Agents as their files define them, and with the tools of their own memory.
@@ -53,13 +53,21 @@ class Team:
 
         If there are teammates, the scope of the root agent excludes their tools.
         """
-        now, agent = self._clock.monotonic(), self._registry.get(name)
-        if name and (now - self._looked_at > _LOOK_AGAIN_SECONDS or agent is None):
-            self._looked_at = now
-            if self._registry.refresh_if_changed():
-                agent = self._registry.get(name)
-        if agent is None or agent.name != ROOT or not self._config().has_teammates:
+        agent = self._registry.get(name)
+        if agent is None or self._clock.monotonic() > self._look_again_at:
+            agent = self._look_again(name)
+        if agent is None or name != ROOT or not self._config().has_teammates:
             return self._add_own_memory(agent, agent.prefixes) if agent is not None and agent.prefixes else agent
+        return self._resolve_root(agent)
+
+    def _look_again(self, name: str) -> Agent | None:
+        """Return the agent after a look at the files; without a name there is nothing to look for."""
+        if name:
+            self._look_again_at = self._clock.monotonic() + _LOOK_AGAIN_SECONDS
+            self._registry.refresh_if_changed()
+        return self._registry.get(name)
+
+    def _resolve_root(self, agent: Agent) -> Agent:
         partition, known = self.partition(), self._root
         if known is None or known[0] is not agent or known[1] is not partition:
             known = self._root = (agent, partition, replace(agent, scope=partition.root_scope(ROOT)))

@@ -15,9 +15,8 @@ class Journal:
 
     def __init__(self) -> None:
         self._changes: list[tuple[Table[Any, Any], Hashable, Any]] = []
-
-    def record(self, table: "Table[Any, Any]", key: Hashable, before: object) -> None:
-        self._changes.append((table, key, before))
+        # Notes a table, a key and the row before the change. Not a method of its own: it is called for every change.
+        self.record: Callable[[tuple[Table[Any, Any], Hashable, Any]], None] = self._changes.append
 
     def commit(self) -> None:
         self._changes.clear()
@@ -62,14 +61,15 @@ class Table(Generic[K, V]):
         return len(self._buckets[index].get(value, ()))
 
     def put(self, key: K, row: V) -> V:
-        self._journal.record(self, key, self._rows.get(key))
-        self._set(key, row)
+        before = self._rows.get(key)
+        self._journal.record((self, key, before))
+        self._set(key, row, before)
         return row
 
     def remove(self, key: K) -> bool:
         if key not in self._rows:
             return False
-        self._journal.record(self, key, self._rows[key])
+        self._journal.record((self, key, self._rows[key]))
         self._unset(key)
         return True
 
@@ -84,14 +84,13 @@ class Table(Generic[K, V]):
         if row is None:
             self._unset(key)
         else:
-            self._set(key, row)
+            self._set(key, row, self._rows.get(key))
 
     def copy_rows(self, other: "Table[K, V]") -> None:
         for key, row in other.pairs():
-            self._set(key, row)
+            self._set(key, row, self._rows.get(key))
 
-    def _set(self, key: K, row: V) -> None:
-        before = self._rows.get(key)
+    def _set(self, key: K, row: V, before: V | None) -> None:
         self._rows[key] = row
         for buckets, key_of in self._indexes:
             value = key_of(row)

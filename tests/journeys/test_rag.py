@@ -110,6 +110,25 @@ async def test_a_folder_is_indexed_searched_kept_in_step_and_forgotten(
         assert gone["message"] == "Nothing is indexed yet; use rag_index first."
 
 
+async def test_a_citation_is_in_the_file_as_it_is_now(home: Home, provider: Provider, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "boiler.md").write_text("# Heating\n\nThe boiler is serviced in October.\n")
+    (notes / "gone.md").write_text("The boiler is rusty.\n")
+    # Nobody looks for changed files within the day.
+    home.furnish(config=PROVIDER_CONFIG.replace("PROVIDER_URL", provider.url) + "\n[rag]\ncheck_seconds = 86400\n")
+    search = call("rag_search", query="When is the boiler serviced?")
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            _, before = await do(talk, provider, "user", call("rag_index", source="notes"), search, cwd=tmp_path)
+            (notes / "boiler.md").write_text("# Heating\n\n\n\nThe boiler is serviced in March now.\n")
+            (notes / "gone.md").unlink()
+            (after,) = await do(talk, provider, "user", search, cwd=tmp_path)
+    assert [each["citation"] for each in before["results"]] == ["notes/boiler.md:1-3", "notes/gone.md:1"]
+    (one,) = after["results"]
+    assert (one["citation"], "March" in one["text"]) == ("notes/boiler.md:1-5", True)
+
+
 async def test_a_german_compound_that_no_document_has_is_found_by_its_last_part(
     home: Home, provider: Provider, tmp_path: Path
 ) -> None:

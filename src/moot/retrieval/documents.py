@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -14,11 +15,11 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, ConfigError, ModelError, MootError, NotFound, TooLarge
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.rag import DocumentIndex
-from moot.domain.rag import MOST_RESULTS, Source, SourceKind, SourceReport, check_query
+from moot.domain.rag import MOST_RESULTS, Source, SourceKind, SourceReport, check_query, find_outer_file
 from moot.domain.rag_config import RagConfig
 from moot.domain.usage import NO_CHARGE, Charge
 from moot.retrieval.embedders import Embedder
-from moot.retrieval.files import SourceFiles
+from moot.retrieval.files import FileState, SourceFiles
 from moot.retrieval.indexer import Indexer, IndexReport, Progress
 from moot.retrieval.pages import WEB, PageFetcher, is_address
 from moot.retrieval.search import Found, FoundPassage, PassageSearch
@@ -200,12 +201,37 @@ class Documents:
         """Bring the index in step with the files, then return the best passages."""
         query = check_query(query)
         sources = [(await self._find_source(owner, source)).source.number] if source else []
-        notes = await self._refresh(owner, charge)
         most = max(1, min(limit, MOST_RESULTS))
-        found = await self._d.search.search(owner, query, limit=most, sources=sources, charge=charge)
+        search = partial(self._d.search.search, owner, query, limit=most, sources=sources, charge=charge)
+        notes = await self._refresh(owner, charge)
+        found = await search()
+        if await self._mark_changed(owner, found):
+            # A citation has to be found in the file as it is now, not as it was at the last check.
+            notes = await self._refresh(owner, charge)
+            found = await search()
         # A secret may have been stored after the passage was indexed.
         masked = await asyncio.to_thread(lambda: [_mask(each, self._d.redact) for each in found.passages])
         return Found(passages=tuple(masked), notes=(*notes, *found.notes))
+
+    async def _mark_changed(self, owner: ConversationKey, found: Found) -> bool:
+        """Have the sources checked again in which a file that was found has changed; return whether there is one."""
+        files: dict[int, set[str]] = {}
+        for each in found.passages:
+            files.setdefault(each.passage.source, set()).add(find_outer_file(each.passage.document))
+        sources = [each.source for each in await self.list_sources(owner) if each.source.number in files]
+        changed = [each for each in sources if await self._has_changed(owner, each, files[each.number])]
+        for source in changed:
+            self._checked.pop(source.number, None)
+        return bool(changed)
+
+    async def _has_changed(self, owner: ConversationKey, source: Source, files: set[str]) -> bool:
+        if source.kind not in (SourceKind.FILE, SourceKind.FOLDER) or self._is_paused(source):
+            return False
+        known = await self._d.index.list_documents(owner, source.number, sorted(files))
+        states = await self._d.files.find_states(source, files)
+        # An archive of which a member could not be read yet has no time.
+        timed = [each for each in known if each.modified]
+        return any(states.get(each.name) != FileState(each.size, each.modified) for each in timed)
 
     async def _refresh(self, owner: ConversationKey, charge: Charge) -> list[str]:
         """Index what has changed; return what could not be brought up to date in time."""

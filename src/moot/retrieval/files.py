@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
@@ -73,6 +73,11 @@ class SourceFiles:
         if found.stopped:
             raise BadRequest(f"{place.path} cannot be listed in full", fix="Index a folder inside it.")
         return await run_in_thread(self._look, place.folder, found.paths)
+
+    async def find_states(self, source: Source, names: Iterable[str]) -> dict[str, FileState]:
+        """Return the states of files of a source, without those that are gone or may not be read."""
+        paths = [_find_inner(name, source.folder) for name in names]
+        return await run_in_thread(self._look, source.folder, paths)
 
     def _look(self, folder: str, paths: list[str]) -> dict[str, FileState]:
         states: dict[str, FileState] = {}

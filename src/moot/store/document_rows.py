@@ -133,10 +133,14 @@ def _read_source(row: Sequence[Any]) -> Source:
 # ---- documents ------------------------------------------------------------------------------------
 
 
-def list_documents(db: apsw.Connection, owner: ConversationKey, source: int) -> list[Document]:
+def list_documents(
+    db: apsw.Connection, owner: ConversationKey, source: int, names: Sequence[str] | None = None
+) -> list[Document]:
     if not _is_owned(db, owner, source):
         return []
-    found = db.execute(f"SELECT {_DOCUMENT} FROM documents WHERE source = ? ORDER BY name", (source,))
+    chosen = "" if names is None else f" AND name IN {dialect.among('?')}"
+    values = (source,) if names is None else (source, msgspec.json.encode(names).decode())
+    found = db.execute(f"SELECT {_DOCUMENT} FROM documents WHERE source = ?{chosen} ORDER BY name", values)
     return [_read_document(row) for row in found]
 
 

@@ -39,8 +39,10 @@ class SqliteDocuments:
     async def forget_source(self, owner: ConversationKey, source: int) -> int:
         return await self._store.write(lambda db: document_rows.forget_source(db, owner, source), "documents")
 
-    async def list_documents(self, owner: ConversationKey, source: int) -> list[Document]:
-        return await self._store.read(lambda db: document_rows.list_documents(db, owner, source))
+    async def list_documents(
+        self, owner: ConversationKey, source: int, names: Sequence[str] | None = None
+    ) -> list[Document]:
+        return await self._store.read(lambda db: document_rows.list_documents(db, owner, source, names))
 
     async def put_documents(self, owner: ConversationKey, source: int, changes: Sequence[DocumentChange]) -> bool:
         return await self._store.write(lambda db: document_rows.put_documents(db, owner, source, changes), "documents")

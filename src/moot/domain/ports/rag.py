@@ -39,8 +39,10 @@ class DocumentIndex(Protocol):
 
     # ---- documents ----
 
-    async def list_documents(self, owner: ConversationKey, source: int) -> list[Document]:
-        """Return the documents of a source by name."""
+    async def list_documents(
+        self, owner: ConversationKey, source: int, names: Sequence[str] | None = None
+    ) -> list[Document]:
+        """Return the documents of a source by name; all of them unless `names` are given."""
         ...
 
     async def put_documents(self, owner: ConversationKey, source: int, changes: Sequence[DocumentChange]) -> bool:

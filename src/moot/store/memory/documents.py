@@ -47,8 +47,11 @@ class MemoryDocuments:
     async def forget_source(self, owner: ConversationKey, source: int) -> int:
         return await self._transactions.write(lambda db: _forget_source(db, owner, source))
 
-    async def list_documents(self, owner: ConversationKey, source: int) -> list[Document]:
-        return await self._transactions.read(lambda db: _list_documents(db, owner, source))
+    async def list_documents(
+        self, owner: ConversationKey, source: int, names: Sequence[str] | None = None
+    ) -> list[Document]:
+        found = await self._transactions.read(lambda db: _list_documents(db, owner, source))
+        return [each for each in found if names is None or each.name in names]
 
     async def put_documents(self, owner: ConversationKey, source: int, changes: Sequence[DocumentChange]) -> bool:
         return await self._transactions.write(lambda db: _put_documents(db, owner, source, changes))

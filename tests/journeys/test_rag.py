@@ -32,7 +32,8 @@ async def do(
     """Have an agent make calls, one after the other; return what the model is told, or the text of an error."""
     provider.program(*({"calls": [each]} for each in calls), {"text": "Done."})
     speech = await talk.say(agent, "do it", sender, cwd=str(cwd))
-    assert speech.outcome == "completed", speech.ended
+    # A run of which every change failed says so.
+    assert speech.outcome in ("completed", "tool_error"), speech.ended
     told: list[Any] = []
     for result in speech.of("tool_result"):
         try:

@@ -372,7 +372,7 @@ async def test_the_result_of_a_task_for_the_owner_comes_to_the_conversation_with
     # Not in the conversation that it works for, which can still look at it.
     assert not any("has ended" in each.content for each in await read_history(daemon, sender, "boss"))
     state = await use(daemon, sender, "bg_status", by="boss", task_id=submitted["task_id"])
-    assert state["status_text"] == "done"
+    assert (state["status_text"], state["origin_channel"]) == ("done", "owner")
     assert "ada cannot tell moot results" in await use(daemon, sender, "bg_submit", **asked)
     assert "Name conversation, owner or none" in await use(daemon, sender, "bg_submit", prompt="x", channel="tg:1")
 

@@ -264,6 +264,11 @@ async def test_bad_input_is_refused_before_anything_is_stored(daemon: LiveDaemon
         ("workflow_run", {"yaml_content": "x", "file_path": "y"}, "either file_path or yaml_content is required"),
         ("workflow_run", {"yaml_content": flow(step("a", "x", "b"))}, "depends on a step 'b' that does not exist"),
         ("workflow_run", {"yaml_content": flow(step("a", "x", agent="adda"))}, "Did you mean 'ada'?"),
+        (
+            "workflow_run",
+            {"yaml_content": flow(step("a", "x"), step("b", "y", "a", when="{{a.result}} contains z"))},
+            "no braces",
+        ),
         ("workflow_run", {"file_path": "../x.flow.yaml"}, "outside"),
         ("workflow_status", {}, "missing run_id parameter"),
         ("workflow_status", {"run_id": "wf-none"}, "there is no workflow run 'wf-none'"),

@@ -16,7 +16,7 @@ from moot.domain.cron_job import JobDelivery, check_prompt
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
-from moot.domain.run import Outcome
+from moot.domain.run import Outcome, Run
 from moot.domain.run_view import Condition, RunView
 from moot.domain.text import clean
 
@@ -101,6 +101,12 @@ class BgSubmit:
         view = await self._tasks.submit(context, agent, prompt, channel)
         message = f"{agent} works on it. {_TOLD[channel]}"
         return _to_json({"status": "submitted", "task_id": view.id, "message": message})
+
+
+def _find_channel(run: Run) -> JobDelivery:
+    if run.request.root is None:
+        return NOWHERE
+    return OWNER if run.spawn.report_to else CONVERSATION
 
 
 def _parse_channel(channel: str) -> JobDelivery:
@@ -229,7 +235,7 @@ def _dump_task(view: RunView) -> dict[str, Any]:
         "result": _cut(end.answer, _SHOWN_RESULT) if end is not None else "",
         "error": end.error if end is not None else "",
         "agent": run.agent,
-        "origin_channel": CONVERSATION if run.request.root is not None else NOWHERE,
+        "origin_channel": _find_channel(run),
         "origin_session": str(run.root),
         "started_at": _format_time(run.started_at),
         "completed_at": _format_time(run.ended_at),

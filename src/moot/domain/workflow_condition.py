@@ -217,7 +217,11 @@ def _split(text: str) -> list[_Token]:
 
 def _refuse_character(text: str, at: int) -> NoReturn:
     at += len(text[at:]) - len(text[at:].lstrip())
-    reason = "the text has no closing quotation mark" if text[at] in "\"'" else f"{text[at]!r} is not expected"
+    reason = f"{text[at]!r} is not expected"
+    if text[at] in "\"'":
+        reason = "the text has no closing quotation mark"
+    elif text[at] in "{}":
+        reason = "a condition has no braces: write step.result"
     raise BadCondition(reason, at)
 
 

@@ -111,6 +111,7 @@ def test_conditions(condition: str, holds: bool) -> None:
         ("", "a step's field such as `check.result` is expected, not the end", 0),
         ("a", "a step's field such as `check.result` is expected, not `a`", 0),
         ("a.result = b", "'=' is not expected", 9),
+        ("{{a.result}} contains b", "a condition has no braces: write step.result", 0),
         ("a.result contain b", "not `contain`. Did you mean 'contains'?", 9),
         ("a.status == complete", "not 'complete'. Did you mean 'completed'?", 12),
         ("a.result == b c.result == d", "`and` or `or` is expected", 14),

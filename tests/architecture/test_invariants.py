@@ -340,6 +340,7 @@ SAMPLES: tuple[events.EventBody, ...] = (
     events.TextDiscarded(),
     events.Compacted(1, "x"),
     events.ModeChanged("plan"),
+    events.ConfigReloaded(),
     *(kind(MAIL) for kind in (events.MailSent, events.MailDelivered, events.MailRead, events.MailEvicted)),
     events.MailDropped(MAIL, "why"),
     events.BridgeRefused(MAIL, "why"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from moot.domain.errors import Conflict
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, LiveDaemon, eventually, running
@@ -45,7 +46,7 @@ async def test_a_script_decides_only_on_the_attempt_it_names(home: Home, tmp_pat
             code, _, err = await in_thread(daemon, ask.ask_id)
             assert code == 2
             assert "echo made > made.txt" in err
-            assert f"moot inbox approve {ask.ask_id} --attempt 1" in " ".join(err.split())
+            assert f"moot inbox approve {shorten_ask_id(ask.ask_id)} --attempt 1" in " ".join(err.split())
             code, out, _ = await in_thread(daemon, ask.ask_id, "--always", "--yes", "--json")
             assert (code, json.loads(out)["ok"]) == (2, False)
             # A beginning of the id names no attempt either.

@@ -76,6 +76,7 @@ WITHOUT_RUN = {
     pb.COMPACTING,
     pb.COMPACTED,
     pb.MODE_CHANGED,
+    pb.RELOADED,
     pb.MAIL_SENT,
     pb.MAIL_DELIVERED,
     pb.MAIL_EVICTED,
@@ -97,7 +98,7 @@ class Subscriber:
 
     async def read(self) -> None:
         async for event in self._events:
-            if event.root_sender == self._sender:
+            if event.root_sender == self._sender or event.kind == pb.RELOADED:
                 async with self._changed:
                     self.events.append(event)
                     self._changed.notify_all()
@@ -169,6 +170,8 @@ async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, p
         await talk.compact("networked", sender)
         await talk.ask(mode=pb.ModeMsg(agent="networked", sender=sender, mode="ask"))
         await reader.until_kind(pb.MODE_CHANGED)
+        await talk.ask(reload=pb.ReloadMsg())
+        await reader.until_kind(pb.RELOADED)
         # More mail than fits, which is then read.
         for number in range(65):
             mail = pb.SendMailMsg(agent="networked", sender=sender, content=str(number))
@@ -191,7 +194,7 @@ async def test_every_kind_of_event_reaches_a_subscriber(daemon: DaemonProcess, p
     assert numbers == sorted(set(numbers))
     for event in reader.events:
         assert event.timestamp
-        assert event.root_agent
+        assert bool(event.root_agent) == (event.kind != pb.RELOADED)
         assert bool(event.run_id) == (event.kind not in WITHOUT_RUN)
         assert bool(event.root_id) == bool(event.run_id)
         check_printed(event)

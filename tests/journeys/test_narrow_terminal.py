@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from moot.domain.ids import shorten_ask_id
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import LiveDaemon, call_cli, run_cli
 from tests.scripting import call, say, script
@@ -66,7 +67,7 @@ def test_what_is_asked_is_broken_between_words(daemon: LiveDaemon, arguments: li
         if named:
             assert "can write only in the working directory and /tmp." in told
         else:
-            assert f"moot inbox approve {ask_id[:13]}" in told
+            assert f"moot inbox approve {shorten_ask_id(ask_id)}" in told
             assert ask_id not in told
     finally:
         settle(daemon, ask_id)

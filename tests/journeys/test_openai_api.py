@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 
 from moot.domain.errors import NotFound
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import LiveDaemon, eventually
 from tests.raw_client import http_address
@@ -326,7 +327,7 @@ async def test_a_run_that_waits_for_an_approval_is_answered_with_that_state(daem
         (choice,), state = first["choices"], first["moot"]
         assert (choice["finish_reason"], state["status"], state["kind"]) == ("stop", "waiting_for_approval", "approval")
         assert (state["tool"], state["attempt"]) == ("set_title", 1)
-        assert f"moot inbox approve {state['ask_id']}" in choice["message"]["content"]
+        assert f"moot inbox approve {shorten_ask_id(state['ask_id'])}" in choice["message"]["content"]
         # Asked for again, by the run or by the key, it still waits; nothing is sent twice.
         later = chat.body("ignored", moot={"run_id": state["run_id"]})
         assert (await chat.post(later))[1]["moot"] == state

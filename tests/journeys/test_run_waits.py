@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 from tests import fork_server
 from tests.daemon_process import CONFIG as PLAIN
@@ -239,12 +240,12 @@ async def test_a_wait_names_what_is_asked_and_how_to_answer_it(daemon: LiveDaemo
         done = daemon.cli("wait", run_id)
         below = await at_work(talk, run_id, asking="name", count=1)
         assert f"operator ({below['name'].run_id}): set_title waits for approval" in done.stderr
-        assert f"moot inbox approve {below['name'].ask_id}" in done.stderr
+        assert f"moot inbox approve {shorten_ask_id(below['name'].ask_id)}" in done.stderr
         with terminal(daemon.home, "wait", run_id, columns=200) as person:
-            person.wait_for(f"moot inbox approve {below['name'].ask_id}")
+            person.wait_for(f"moot inbox approve {shorten_ask_id(below['name'].ask_id)}")
             await decide(talk, below["name"].ask_id)
             second = await _second(talk, run_id, below["name"].ask_id)
-            person.wait_for(f"moot inbox approve {second}")
+            person.wait_for(f"moot inbox approve {shorten_ask_id(second)}")
             await decide(talk, second)
             assert person.wait_for_exit() == 0
         assert "named twice" in person.seen
@@ -301,7 +302,7 @@ async def test_a_script_hears_the_answer_when_somebody_decides_while_others_work
         run_id = start(daemon, f"trip {go}")
         below = await at_work(talk, run_id, asking="name")
         with typed(daemon, "attach", run_id) as process:
-            await until_said(process, f"moot inbox show {below['name'].ask_id}")
+            await until_said(process, f"moot inbox show {shorten_ask_id(below['name'].ask_id)}")
             await decide(talk, below["name"].ask_id)
             let_go(go)
             out, said = await asyncio.to_thread(process.communicate, timeout=PATIENCE)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 from tests import fork_server
 from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, Home, running
@@ -118,7 +119,9 @@ async def test_a_compaction_says_whom_it_waits_for_and_is_dropped_with_its_clien
             question = await speech.until("ask_user")
             compacting = start_compacting(home)
             try:
-                lines = await asyncio.to_thread(lines_up_to, compacting, f"moot inbox show {question.ask_id}")
+                lines = await asyncio.to_thread(
+                    lines_up_to, compacting, f"moot inbox show {shorten_ask_id(question.ask_id)}"
+                )
                 assert any("Waiting for the active run to end" in line for line in lines)
                 # A message behind it moves up once it is gone.
                 behind = talk.start("ada", "and then")

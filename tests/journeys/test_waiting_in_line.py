@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import encode_frame
 from tests import fork_server
@@ -59,7 +60,7 @@ async def test_without_a_terminal_a_message_behind_an_approval_is_left_in_line(
         assert code == 3
         assert document["error"]["type"] == "waiting"
         assert "The lighthouse" in document["error"]["message"]
-        assert f"moot inbox approve {asked.ask_id}" in document["error"]["fix"]
+        assert f"moot inbox approve {shorten_ask_id(asked.ask_id)}" in document["error"]["fix"]
         assert "stays in the queue" in document["error"]["fix"]
         assert (document["data"]["outcome"], document["data"]["position"]) == ("queued", 1)
         assert [each["ask_id"] for each in document["data"]["in_front"]] == [asked.ask_id]
@@ -121,7 +122,7 @@ async def test_at_a_terminal_it_says_what_holds_it_up_and_goes_on_when_that_is_d
         asked = await first.until("approval_opened")
         with terminal(daemon.home, "ask", "ada", "here I am", "--as", sender, columns=200) as person:
             await asyncio.to_thread(person.wait_for, "The run ahead waits:")
-            await asyncio.to_thread(person.wait_for, f"Decide with: moot inbox approve {asked.ask_id}")
+            await asyncio.to_thread(person.wait_for, f"Decide with: moot inbox approve {shorten_ask_id(asked.ask_id)}")
             decided = await asyncio.to_thread(daemon.cli, "inbox", "deny", asked.ask_id)
             assert decided.returncode == 0
             await asyncio.to_thread(person.wait_for, "Yes, you.")
@@ -159,13 +160,13 @@ async def test_status_shows_an_approval_with_its_reason_and_reply_says_that_word
     assert f"ada waits for an approval by {sender}:" in shown
     assert f"  {asked.line}" in shown
     assert f"  why: {asked.reason}" in shown
-    assert f"Decide with: moot inbox approve {asked.ask_id}" in shown
+    assert f"Decide with: moot inbox approve {shorten_ask_id(asked.ask_id)}" in shown
     assert told["open_asks"] == len(told["asks"]) >= 1
     (mine,) = [ask for ask in told["asks"] if ask["sender"] == sender]
-    assert mine["reply"] == f"moot inbox approve {asked.ask_id}"
+    assert mine["reply"] == f"moot inbox approve {shorten_ask_id(asked.ask_id)}"
     assert replied.returncode == 1
     assert "text cannot approve" in replied.stderr
-    assert f"moot inbox approve {asked.ask_id}" in replied.stderr
+    assert f"moot inbox approve {shorten_ask_id(asked.ask_id)}" in replied.stderr
 
 
 async def test_who_comes_with_a_token_is_told_that_the_owner_decides(home: Home, provider: Provider) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ complete_tokens = _complete_with(
     lambda answer: (info.name for info in answer.token_list.tokens if not info.revoked_at),
 )
 complete_asks = _complete_with(
-    lambda: pb.ClientMessage(list_asks=pb.ListAsksMsg()), lambda answer: (info.ask_id for info in answer.ask_list.asks)
+    lambda: pb.ClientMessage(list_asks=pb.ListAsksMsg()),
+    lambda answer: (shorten_ask_id(info.ask_id) for info in answer.ask_list.asks),
 )
 complete_senders = _complete_with(
     lambda: pb.ClientMessage(list_conversations=pb.ListConversationsMsg(limit=200)),

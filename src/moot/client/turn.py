@@ -17,6 +17,7 @@ from moot.client.link import Link
 from moot.client.options import Answer, Denial, TurnOptions, Verdict
 from moot.client.values import Approval, AskClosed, Ended, Question, Reply, StreamItem
 from moot.domain.errors import BadRequest, MootError
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 
 _STOP_SECONDS = 5.0
@@ -191,7 +192,8 @@ def waiting_error(ask: Question | Approval, *, is_ahead: bool = False) -> Waitin
         text, fix = f"an answer: {ask.text}", "Pass on_question, or call reply; the run goes on waiting."
     else:
         text = f"an approval: {ask.line}"
-        fix = f"Pass on_approval, call decide, or run `moot inbox approve {ask.id}`; the run goes on waiting."
+        command = f"moot inbox approve {shorten_ask_id(ask.id)}"
+        fix = f"Pass on_approval, call decide, or run `{command}`; the run goes on waiting."
     who = "the message is queued, and the run ahead waits" if is_ahead else "the run waits"
     error = WaitingForPerson(f"{who} for {text}", fix=fix)
     error.ask = ask

@@ -129,6 +129,7 @@ class Daemon:
                 supervisor=self.supervisor,
                 scheduler=self.automation.scheduler,
                 warm_up=self.runtime.warm_up,
+                bus=self.bus,
             )
         )
         self.principals = Principals(storage.store, self.clock)

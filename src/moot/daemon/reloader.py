@@ -15,6 +15,8 @@ from moot.daemon.live_models import LiveModels
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import FileProblem
 from moot.domain.errors import ConfigError
+from moot.domain.events import DAEMON_SOURCE, ConfigReloaded
+from moot.engine.bus import Bus
 from moot.engine.supervisor import Supervisor
 from moot.engine.warm_up import WarmUp
 from moot.models.keys import reveal
@@ -34,6 +36,7 @@ class ReloaderDependencies(Struct, frozen=True, kw_only=True):
     supervisor: Supervisor
     scheduler: Scheduler
     warm_up: WarmUp
+    bus: Bus
 
 
 class Reloader:
@@ -66,6 +69,7 @@ class Reloader:
                 self._d.warm_up.start()
             # It may wait until somebody has unlocked the keyring.
             self._d.supervisor.start("read the keyring", self.register_keyring())
+        self._d.bus.publish(DAEMON_SOURCE, ConfigReloaded())
         logger.info("reloaded the configuration, agents, tools and skills")
         for flaw in self.flaws:
             logger.warning("%s", flaw)

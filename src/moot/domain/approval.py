@@ -12,6 +12,7 @@ from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.call_pattern import CallPattern, offer_patterns, parse_pattern
 from moot.domain.call_shape import CallShape
 from moot.domain.errors import BadRequest, Conflict
+from moot.domain.ids import shorten_ask_id
 from moot.domain.senders import owner_of
 from moot.domain.visible import show, show_block
 
@@ -248,4 +249,4 @@ def cut(text: str, most: int, ask_id: str) -> str:
 
 
 def describe_cut(more: int, ask_id: str) -> str:
-    return f" … {more} more characters: moot inbox show {ask_id}"
+    return f" … {more} more characters: moot inbox show {shorten_ask_id(ask_id)}"

@@ -7,6 +7,7 @@ from msgspec import Struct
 from moot.domain.call_shape import CallShape
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
+from moot.domain.ids import shorten_ask_id
 
 # How to correct a request that names an ask which is not open.
 LIST_OPEN = "List what is open with `moot inbox`."
@@ -198,7 +199,7 @@ def describe_wait(tool: str, reason: str) -> str:
 
 
 def _show_first(ask: Ask) -> str:
-    return f"Look at it first: `moot inbox show {ask.id}`. It is now at attempt {ask.attempt}."
+    return f"Look at it first: `moot inbox show {shorten_ask_id(ask.id)}`. It is now at attempt {ask.attempt}."
 
 
 def check_answerable(ask: Ask, reply: AskReply) -> Ask:

@@ -205,6 +205,10 @@ class ModeChanged(Struct, frozen=True):
     auto_approve: str = ""
 
 
+class ConfigReloaded(Struct, frozen=True):
+    """The daemon has read its configuration, agents, tools and skills again. It belongs to no conversation."""
+
+
 class MailSent(Struct, frozen=True, gc=False):
     """A message to another agent is stored. The source is the sender."""
 
@@ -293,6 +297,7 @@ EventBody = (
     | CompactionStarted
     | Compacted
     | ModeChanged
+    | ConfigReloaded
     | MailSent
     | MailDelivered
     | MailRead
@@ -322,6 +327,11 @@ class EventSource(Struct, frozen=True, kw_only=True, gc=False):
     root_id: str = ""
     # The asker of this run's questions and approvals, if no person talks to the run directly.
     asker: Asker | None = None
+
+
+# Where an event of the daemon itself comes from.
+_NOWHERE = ConversationKey("", "")
+DAEMON_SOURCE = EventSource(key=_NOWHERE, root=_NOWHERE)
 
 
 def source_of(request: RunRequest) -> EventSource:

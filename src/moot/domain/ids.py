@@ -1,5 +1,6 @@
 """Identifiers. Pure, except for the random source passed in."""
 
+from hashlib import sha256
 from random import Random
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -31,3 +32,9 @@ def _base32(value: int) -> str:
         + pairs[value >> 10 & 1023]
         + pairs[value & 1023]
     )
+
+
+def shorten_ask_id(ask_id: str) -> str:
+    """Return a short id of an ask that can be typed: its kind and six characters that follow from the whole id."""
+    mark = _base32(int.from_bytes(sha256(ask_id.encode()).digest()[:4], "big"))[-6:]
+    return f"{'grant' if ask_id.startswith('grant-') else 'ask'}-{mark}"

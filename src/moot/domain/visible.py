@@ -8,6 +8,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from moot.domain.ids import shorten_ask_id
+
 # How a line break, a space and a tab are shown where they could not be seen.
 _BREAK, _SPACE, _TAB = "⏎", "␣", "⇥"
 _MARKS = frozenset((_BREAK, _SPACE, _TAB, "⟨", "⟩"))
@@ -175,4 +177,7 @@ def _code(character: str) -> str:
 
 def is_cut(text: str, ask_id: str) -> bool:
     """Whether the text of an ask was cut."""
-    return text.endswith(f" more characters: moot inbox show {ask_id}")
+    # Texts of version 0.1.0 have the whole id.
+    return text.endswith(
+        tuple(f" more characters: moot inbox show {each}" for each in (shorten_ask_id(ask_id), ask_id))
+    )

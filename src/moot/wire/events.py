@@ -14,6 +14,7 @@ from moot.domain.events import (
     CommandStarted,
     Compacted,
     CompactionStarted,
+    ConfigReloaded,
     Event,
     EventBody,
     EventSource,
@@ -153,7 +154,7 @@ def fill_stream(  # noqa: C901  (one flat case per event)
 _Rare = (
     RunSpawned | RunQueued | RunWithdrawn | MessageSteered | ToolsStarted | ToolFinished | ToolExecuted | ToolsCompleted
     | AskOpened | AskClosed | RunBlocked | RunUnblocked | CommandStarted | CommandEnded | ModelRetrying
-    | ModelPreparing | TextDiscarded | CompactionStarted | Compacted | ModeChanged
+    | ModelPreparing | TextDiscarded | CompactionStarted | Compacted | ModeChanged | ConfigReloaded
     | MailSent | MailDelivered | MailRead | MailEvicted | MailDropped | BridgeRefused | UserMessageSent | PrivateText
 )  # fmt: skip
 
@@ -214,6 +215,8 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
         case ModeChanged(mode, by, level):
             out.mode_changed.mode, out.mode_changed.by = mode, clean(by)
             out.mode_changed.auto_approve = level
+        case ConfigReloaded():
+            out.reloaded.SetInParent()
         case MailSent(mail):
             out.mail_sent.CopyFrom(mail_info(mail))
         case MailDelivered(mail):
@@ -378,6 +381,8 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind, out.content = pb.COMPACTED, clean(title)
         case ModeChanged(mode):
             out.kind, out.content = pb.MODE_CHANGED, mode
+        case ConfigReloaded():
+            out.kind = pb.RELOADED
         case MailSent(mail) | MailDelivered(mail) | MailRead(mail) | MailEvicted(mail):
             out.kind, out.content = _MAIL_KINDS[type(body)], first_line(mail)
         case MailDropped(mail, reason):

@@ -40,6 +40,7 @@ class AgentEventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COMPACTING: _ClassVar[AgentEventKind]
     MODE_CHANGED: _ClassVar[AgentEventKind]
     PREPARING: _ClassVar[AgentEventKind]
+    RELOADED: _ClassVar[AgentEventKind]
     MAIL_SENT: _ClassVar[AgentEventKind]
     MAIL_DELIVERED: _ClassVar[AgentEventKind]
     MAIL_READ: _ClassVar[AgentEventKind]
@@ -79,6 +80,7 @@ STEERED: AgentEventKind
 COMPACTING: AgentEventKind
 MODE_CHANGED: AgentEventKind
 PREPARING: AgentEventKind
+RELOADED: AgentEventKind
 MAIL_SENT: AgentEventKind
 MAIL_DELIVERED: AgentEventKind
 MAIL_READ: AgentEventKind
@@ -1738,7 +1740,7 @@ class SendResponse(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., cost: _Optional[float] = ..., limit: _Optional[str] = ..., steered_into: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[UserMessageInfo, _Mapping]]] = ...) -> None: ...
 
 class StreamEvent(_message.Message):
-    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed", "withdrawn", "steered", "compacting", "mode_changed", "preparing", "mail_read", "user_message", "private_text", "spawned", "blocked", "unblocked", "command_started", "command_ended", "mail_sent", "mail_delivered", "mail_evicted", "mail_dropped", "bridge_refused")
+    __slots__ = ("start", "chunk", "thinking", "tool_start", "tool_result", "tools_complete", "end", "ask_user", "text_start", "text_end", "thinking_start", "thinking_end", "queued", "retrying", "compacted", "ask_closed", "discarded", "approval_opened", "approval_closed", "tool_executed", "withdrawn", "steered", "compacting", "mode_changed", "preparing", "mail_read", "user_message", "private_text", "spawned", "blocked", "unblocked", "command_started", "command_ended", "reloaded", "mail_sent", "mail_delivered", "mail_evicted", "mail_dropped", "bridge_refused")
     START_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     THINKING_FIELD_NUMBER: _ClassVar[int]
@@ -1772,6 +1774,7 @@ class StreamEvent(_message.Message):
     UNBLOCKED_FIELD_NUMBER: _ClassVar[int]
     COMMAND_STARTED_FIELD_NUMBER: _ClassVar[int]
     COMMAND_ENDED_FIELD_NUMBER: _ClassVar[int]
+    RELOADED_FIELD_NUMBER: _ClassVar[int]
     MAIL_SENT_FIELD_NUMBER: _ClassVar[int]
     MAIL_DELIVERED_FIELD_NUMBER: _ClassVar[int]
     MAIL_EVICTED_FIELD_NUMBER: _ClassVar[int]
@@ -1810,12 +1813,13 @@ class StreamEvent(_message.Message):
     unblocked: UnblockedEvent
     command_started: CommandStartedEvent
     command_ended: CommandEndedEvent
+    reloaded: ReloadedEvent
     mail_sent: MailInfo
     mail_delivered: MailInfo
     mail_evicted: MailInfo
     mail_dropped: MailInfo
     bridge_refused: MailInfo
-    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., withdrawn: _Optional[_Union[WithdrawnEvent, _Mapping]] = ..., steered: _Optional[_Union[SteeredEvent, _Mapping]] = ..., compacting: _Optional[_Union[CompactingEvent, _Mapping]] = ..., mode_changed: _Optional[_Union[ModeEvent, _Mapping]] = ..., preparing: _Optional[_Union[PreparingEvent, _Mapping]] = ..., mail_read: _Optional[_Union[MailInfo, _Mapping]] = ..., user_message: _Optional[_Union[UserMessageInfo, _Mapping]] = ..., private_text: _Optional[_Union[StreamChunk, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ..., command_started: _Optional[_Union[CommandStartedEvent, _Mapping]] = ..., command_ended: _Optional[_Union[CommandEndedEvent, _Mapping]] = ..., mail_sent: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_delivered: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_evicted: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_dropped: _Optional[_Union[MailInfo, _Mapping]] = ..., bridge_refused: _Optional[_Union[MailInfo, _Mapping]] = ...) -> None: ...
+    def __init__(self, start: _Optional[_Union[StreamStart, _Mapping]] = ..., chunk: _Optional[_Union[StreamChunk, _Mapping]] = ..., thinking: _Optional[_Union[StreamThinking, _Mapping]] = ..., tool_start: _Optional[_Union[ToolStartEvent, _Mapping]] = ..., tool_result: _Optional[_Union[ToolResultEvent, _Mapping]] = ..., tools_complete: _Optional[_Union[ToolsCompleteEvent, _Mapping]] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., ask_user: _Optional[_Union[AskUserEvent, _Mapping]] = ..., text_start: _Optional[_Union[TextStartEvent, _Mapping]] = ..., text_end: _Optional[_Union[TextEndEvent, _Mapping]] = ..., thinking_start: _Optional[_Union[ThinkingStartEvent, _Mapping]] = ..., thinking_end: _Optional[_Union[ThinkingEndEvent, _Mapping]] = ..., queued: _Optional[_Union[QueuedEvent, _Mapping]] = ..., retrying: _Optional[_Union[RetryingEvent, _Mapping]] = ..., compacted: _Optional[_Union[CompactedEvent, _Mapping]] = ..., ask_closed: _Optional[_Union[AskClosedEvent, _Mapping]] = ..., discarded: _Optional[_Union[DiscardedEvent, _Mapping]] = ..., approval_opened: _Optional[_Union[ApprovalEvent, _Mapping]] = ..., approval_closed: _Optional[_Union[ApprovalClosedEvent, _Mapping]] = ..., tool_executed: _Optional[_Union[ToolExecutedEvent, _Mapping]] = ..., withdrawn: _Optional[_Union[WithdrawnEvent, _Mapping]] = ..., steered: _Optional[_Union[SteeredEvent, _Mapping]] = ..., compacting: _Optional[_Union[CompactingEvent, _Mapping]] = ..., mode_changed: _Optional[_Union[ModeEvent, _Mapping]] = ..., preparing: _Optional[_Union[PreparingEvent, _Mapping]] = ..., mail_read: _Optional[_Union[MailInfo, _Mapping]] = ..., user_message: _Optional[_Union[UserMessageInfo, _Mapping]] = ..., private_text: _Optional[_Union[StreamChunk, _Mapping]] = ..., spawned: _Optional[_Union[SpawnedEvent, _Mapping]] = ..., blocked: _Optional[_Union[BlockedEvent, _Mapping]] = ..., unblocked: _Optional[_Union[UnblockedEvent, _Mapping]] = ..., command_started: _Optional[_Union[CommandStartedEvent, _Mapping]] = ..., command_ended: _Optional[_Union[CommandEndedEvent, _Mapping]] = ..., reloaded: _Optional[_Union[ReloadedEvent, _Mapping]] = ..., mail_sent: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_delivered: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_evicted: _Optional[_Union[MailInfo, _Mapping]] = ..., mail_dropped: _Optional[_Union[MailInfo, _Mapping]] = ..., bridge_refused: _Optional[_Union[MailInfo, _Mapping]] = ...) -> None: ...
 
 class StreamStart(_message.Message):
     __slots__ = ("agent", "user_seq", "run_id")
@@ -2062,6 +2066,10 @@ class ModeEvent(_message.Message):
     by: str
     auto_approve: str
     def __init__(self, mode: _Optional[str] = ..., by: _Optional[str] = ..., auto_approve: _Optional[str] = ...) -> None: ...
+
+class ReloadedEvent(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class PreparingEvent(_message.Message):
     __slots__ = ("stage", "percent", "previous_ms")

@@ -16,6 +16,7 @@ from moot.domain.approval import LINE, Decision, describe_rules
 from moot.domain.ask import Ask, Binding
 from moot.domain.config import InterceptorConfig
 from moot.domain.events import AskOpened, EventBody
+from moot.domain.ids import shorten_ask_id
 from moot.domain.message import ToolCall
 from moot.domain.ports.hook import GateCall
 from moot.domain.ports.tool import RunContext, ToolResult
@@ -165,8 +166,8 @@ async def test_no_secret_is_kept_or_told_with_what_is_asked_not_even_half_of_one
     (asked,) = at.asked
     for text in (asked.line, asked.preview, asked.subject, asked.arguments, describe_rules(asked), asked.reason):
         assert "zq-h" not in text
-    assert "more characters: moot inbox show ask-run-1-c0" in asked.line
-    assert "more characters: moot inbox show ask-run-1-c0" in asked.preview
+    assert f"more characters: moot inbox show {shorten_ask_id('ask-run-1-c0')}" in asked.line
+    assert f"more characters: moot inbox show {shorten_ask_id('ask-run-1-c0')}" in asked.preview
     for name in ("moot.db", "moot.db-wal"):
         file = tmp_path / name
         assert not file.exists() or b"zq-h" not in file.read_bytes()

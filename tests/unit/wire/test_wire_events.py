@@ -16,6 +16,7 @@ from moot.domain.events import (
     CommandStarted,
     Compacted,
     CompactionStarted,
+    ConfigReloaded,
     EventBody,
     Gap,
     MailDelivered,
@@ -307,6 +308,7 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
         pb.StreamEvent(mode_changed=pb.ModeEvent(mode="plan", by="owner")),
         pb.MODE_CHANGED,
     ),
+    (ConfigReloaded(), "reloaded", pb.StreamEvent(reloaded=pb.ReloadedEvent()), pb.RELOADED),
     (
         RunEnded("crab", END),
         "end",

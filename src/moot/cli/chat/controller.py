@@ -439,12 +439,6 @@ class ChatController:
 
     def begin(self) -> None:
         self._open_approvals.begin()
-        self.on_focused()
-
-    def on_focused(self) -> None:
-        """The person is here: show what a reload has changed meanwhile."""
-        if self._is_ready:
-            self._start(self.refresh_settings(), "refresh the settings")
 
     async def refresh_settings(self) -> None:
         """Read again what the configuration decides: the agents, the model with its window, and the mode."""

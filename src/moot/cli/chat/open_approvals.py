@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from moot.cli.markdown.styles import Line
 from moot.cli.program import hint
 from moot.cli.render import approvals, asker_lines, sanitize
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 
 _LINE_COLUMNS = 100
@@ -144,7 +145,9 @@ class OpenApprovals:
             [("class:notice", f"  {sanitize.exact_line(approval.reason, _REASON_COLUMNS)}")],
         ]
         if len(sanitize.exact_line(approval.line)) > _LINE_COLUMNS:
-            head.append([("class:notice", hint(f"  cut; all of it: moot inbox show {sanitize.name(approval.ask_id)}"))])
+            head.append(
+                [("class:notice", hint(f"  cut; all of it: moot inbox show {shorten_ask_id(approval.ask_id)}"))]
+            )
         return [*head, [("class:keys", f"  {keys}")], *more]
 
     def _choices(self, approval: pb.ApprovalEvent) -> tuple[str, list[Line]]:

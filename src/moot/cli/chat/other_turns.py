@@ -194,6 +194,9 @@ class OtherTurns:
     def _read(self, event: pb.AgentEventMsg) -> None:
         if event.kind == pb.GAP:
             self._read_all_again()
+        elif event.kind == pb.RELOADED:
+            self._settings_changed = True
+            self._news.set()
         elif (event.root_agent, event.root_sender) == (self._chat.agent, self._chat.sender):
             if event.kind == pb.MODE_CHANGED:
                 self._mode_changed = True
@@ -226,7 +229,6 @@ class OtherTurns:
             self._queue_changed = True
             self._news.set()
             if event.kind == pb.STARTED:
-                self._settings_changed = True
                 del self.queued[:1]
                 if not self._chat.is_following(event.user_seq):
                     self._want(event.user_seq)
@@ -234,7 +236,7 @@ class OtherTurns:
     def _read_all_again(self) -> None:
         """Fetch everything that missing events may have reported."""
         self._asks_changed = self._queue_changed = self._activity_changed = self._compacted = True
-        self._mode_changed = True
+        self._mode_changed = self._settings_changed = True
         self._want(max(self._told, default=0) + 1)
 
     def _want(self, user_seq: int) -> None:

@@ -70,10 +70,6 @@ class ScreenController(Protocol):
         """Called at the first character of a line."""
         ...
 
-    def on_focused(self) -> None:
-        """Called when the window gets the focus."""
-        ...
-
     def submit(self, text: str) -> None: ...
     def stop_run(self) -> None: ...
     def switch_mode(self) -> None: ...
@@ -290,8 +286,6 @@ class Screen:
 
     def _on_focus(self, is_focused: bool) -> None:
         self.notifier.is_focused = is_focused
-        if is_focused:
-            self._controller.on_focused()
 
     def _enter(self) -> None:
         self._about_to_quit = False

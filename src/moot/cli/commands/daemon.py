@@ -16,7 +16,7 @@ from moot.cli.connect import find_paths, remote_address, run_connected, send_req
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks
 from moot.cli.program import hint
-from moot.cli.render import flow, job_lines, numbers, plain_data, run_lines, sanitize, terminal
+from moot.cli.render import flow, job_lines, numbers, plain_data, sanitize, terminal
 from moot.cli.render.mcp_texts import list_waiting
 from moot.client import daemon_process
 from moot.client.connection import Connection
@@ -143,7 +143,7 @@ def status() -> int:
         "tcp": stats.tcp,
         "active": [plain_data.dump_active(info) for info in active],
         "commands": [plain_data.dump_job(info) for info in jobs],
-        "asks": [plain_data.dump_ask(info) | {"reply": open_asks.answer_command(info)} for info in asks],
+        "asks": [open_asks.dump_ask(info) | {"reply": open_asks.answer_command(info)} for info in asks],
         "mcp_waiting": {name: len(waiting) for name, waiting in servers.items()},
         "flaws": flaws,
         "problems": list(stats.problems),
@@ -217,13 +217,12 @@ def _render_asks(asks: list[pb.AskInfo]) -> list[str]:
     told: list[str] = []
     width = terminal.row_width(sys.stdout)
     # Full ids in a pipe; short ones on a terminal, where they are typed.
-    names = run_lines.short_ids([info.ask_id for info in asks]) if width else {}
     for info in asks:
         verb = "waits for an approval by" if info.kind != "question" else "asks"
         head = f"{sanitize.name(info.agent)} {verb} {sanitize.name(info.sender)}:"
         told += ["", terminal.paint(flow.wrap_text(head, width, indent="  "), bold=True)]
         told += [flow.wrap_text(f"  {line}", width, indent="    ") for line in open_asks.render_ask(info)]
-        advice = open_asks.render_advice(info, names.get(info.ask_id, ""))
+        advice = open_asks.render_advice(info)
         told.append(terminal.paint(flow.wrap_text(f"  {advice}", width, indent="    "), dim=True))
     return told
 

@@ -62,6 +62,8 @@ def render_event(event: pb.AgentEventMsg) -> str:
     number = terminal.paint(str(event.seq), dim=True)
     if event.kind == pb.GAP:
         return f"{number}  {kind}  events {event.gap.first_seq} to {event.gap.last_seq} are not kept any more"
+    if event.kind == pb.RELOADED:
+        return f"{number}  {sanitize.line(event.timestamp)}  {kind}"
     name = event.speaker or event.agent
     who = terminal.paint(sanitize.name(name), fg=colours.name_colour(name))
     what = event.content or event.tool_output or " ".join(call.name for call in event.tool_calls)

@@ -12,9 +12,10 @@ from moot.cli.connect import require_utf8, send_request
 from moot.cli.exits import Exit
 from moot.cli.follow import ask_numbers, open_asks
 from moot.cli.name_completion import complete_asks
-from moot.cli.render import approvals, asker_lines, flow, numbers, plain_data, questions, sanitize, terminal
+from moot.cli.render import approvals, asker_lines, flow, numbers, questions, sanitize, terminal
 from moot.cli.stdin import read_stdin
 from moot.domain.errors import BadRequest, Conflict, NotFound
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 
 
@@ -24,8 +25,8 @@ from moot.wire import moot_pb2 as pb
 def inbox(context: click.Context) -> None:
     """List and answer open questions and approvals.
 
-    An ID may be abbreviated to a unique prefix, or be the number shown by the last list in
-    this terminal.
+    ID is the short id that is shown, the whole one of --json or a unique prefix of it, or the
+    number shown by the last list in this terminal.
     """
     if context.invoked_subcommand is None:
         _list()
@@ -47,7 +48,7 @@ def _list() -> None:
             return "\n".join(_render_numbered(found))
         rows = [
             [
-                info.ask_id,
+                shorten_ask_id(info.ask_id),
                 info.kind,
                 _render_asker(info),
                 info.agent,
@@ -60,7 +61,7 @@ def _list() -> None:
         table = terminal.render_table(["ID", "KIND", "BY", "AGENT", "SENDER", "UNTIL", "WHAT"], rows)
         return "\n".join([table, *_render_reasons(found)]) if table else "Nothing is waiting for you."
 
-    output.emit([plain_data.dump_ask(info) for info in found], render=render)
+    output.emit([open_asks.dump_ask(info) for info in found], render=render)
 
 
 def _render_numbered(found: list[pb.AskInfo]) -> list[str]:
@@ -90,9 +91,7 @@ def _fetch_folders() -> dict[str, str]:
 def show(ask_id: str) -> None:
     """Show ask ID in full: the call, its arguments, the preview, and the rules that can be written."""
     info = _fetch_full(_find_ask(ask_id))
-    output.emit(
-        plain_data.dump_ask(info), render=lambda _: "\n".join(_render_ask(info, terminal.row_width(sys.stdout)))
-    )
+    output.emit(open_asks.dump_ask(info), render=lambda _: "\n".join(_render_ask(info, terminal.row_width(sys.stdout))))
 
 
 @inbox.command()
@@ -169,16 +168,16 @@ def reply(ask_id: str, text: str, attempt: int | None) -> None:
     if info.kind != "question":
         raise BadRequest(
             "it is an approval; text cannot approve a call",
-            fix=f"Decide with: moot inbox approve {info.ask_id}, or deny.",
+            fix=f"Decide with: moot inbox approve {shorten_ask_id(info.ask_id)}, or deny.",
         )
     oldest = next(each for each in _fetch_open_asks() if _is_same_conversation(each, info))
     if oldest.ask_id != info.ask_id:
-        raise Conflict("the conversation has an older question", fix=f"Answer {oldest.ask_id} first.")
+        raise Conflict("the conversation has an older question", fix=f"Answer {shorten_ask_id(oldest.ask_id)} first.")
     if info.attempt != (attempt or (info.attempt if _is_number(ask_id) else 1)):
         _show(info)
         raise Conflict(
             f"nothing was answered: the question has changed and is at attempt {info.attempt}",
-            fix=f"Answer it with: moot inbox reply {info.ask_id} --attempt {info.attempt} TEXT",
+            fix=f"Answer it with: moot inbox reply {shorten_ask_id(info.ask_id)} --attempt {info.attempt} TEXT",
         )
     content = read_stdin() if text == "-" else require_utf8(text)
     if len(info.questions) == 1:
@@ -209,7 +208,7 @@ def _is_same_conversation(one: pb.AskInfo, other: pb.AskInfo) -> bool:
 
 def _find_ask(ask_id: str) -> pb.AskInfo:
     open_now = _fetch_open_asks()
-    exact = [info for info in open_now if info.ask_id == ask_id]
+    exact = [info for info in open_now if ask_id in (info.ask_id, shorten_ask_id(info.ask_id))]
     found = exact or [info for info in open_now if ask_id and info.ask_id.startswith(ask_id)]
     if _is_number(ask_id) and not exact:
         found.append(ask_numbers.find_by_number(int(ask_id), open_now))
@@ -229,7 +228,7 @@ def _is_number(ask_id: str) -> bool:
 def _find_approval(ask_id: str) -> pb.AskInfo:
     info = _find_ask(ask_id)
     if info.kind == "question":
-        raise BadRequest("it is a question", fix=f'Answer with: moot inbox reply {info.ask_id} "TEXT"')
+        raise BadRequest("it is a question", fix=f'Answer with: moot inbox reply {shorten_ask_id(info.ask_id)} "TEXT"')
     return info
 
 
@@ -248,10 +247,11 @@ def _list_options(wanted: list[str], *, whole: bool, pattern: str, yes: bool) ->
 
 def _confirm_call(info: pb.AskInfo, options: list[str]) -> int:
     """Ask whether to allow the call that was just shown; return its attempt."""
+    name = shorten_ask_id(info.ask_id)
     if output.wants_json() or not sys.stdin.isatty():
         raise BadRequest(
-            f"nothing was decided: name the attempt of {sanitize.name(info.ask_id)} that you have read",
-            fix=" ".join(["moot inbox approve", sanitize.name(info.ask_id), "--attempt", str(info.attempt), *options]),
+            f"nothing was decided: name the attempt of {name} that you have read",
+            fix=" ".join(["moot inbox approve", name, "--attempt", str(info.attempt), *options]),
         )
     click.confirm("Allow it?", abort=True, err=True)
     return int(info.attempt)
@@ -316,7 +316,7 @@ def _render_reasons(found: list[pb.AskInfo]) -> list[str]:
         info.ask_id: [*asker_lines.render_asker(info), *([sanitize.exact_line(info.reason)] if info.reason else [])]
         for info in found
     }
-    return [f"{sanitize.name(ask_id)}: {line}" for ask_id, lines in data.items() for line in lines]
+    return [f"{shorten_ask_id(ask_id)}: {line}" for ask_id, lines in data.items() for line in lines]
 
 
 def _render_asker(info: pb.AskInfo) -> str:
@@ -331,7 +331,7 @@ def _render_subject(info: pb.AskInfo) -> str:
 
 def _render_ask(info: pb.AskInfo, width: int) -> list[str]:
     until = numbers.format_time(info.expires_at)
-    which = sanitize.name(info.ask_id) + (f", attempt {info.attempt}" if info.attempt > 1 else "")
+    which = shorten_ask_id(info.ask_id) + (f", attempt {info.attempt}" if info.attempt > 1 else "")
     where = f"{asker_lines.render_conversation(info)}, until {until}: {which}"
     if info.kind == "question":
         asked = (line for question in info.questions for line in questions.render_prompt(question))

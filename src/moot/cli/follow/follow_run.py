@@ -23,7 +23,6 @@ from moot.cli.follow.asides import render_asides
 from moot.cli.follow.goal_mail import send_to_goal
 from moot.cli.follow.prompter import OpenedAsk, Prompter, read_opened_ask
 from moot.cli.follow.visits import show_digest, visit
-from moot.cli.program import hint
 from moot.cli.render import approvals, asker_lines, plain_data, preparation, questions, sanitize, terminal
 from moot.cli.render.spinner import Spinner
 from moot.client.connection import Connection, Runnable
@@ -267,7 +266,7 @@ class RunFollower:
 
     def _show_open_ask(self, asked: OpenedAsk, bar: Spinner) -> None:
         what = "An approval" if isinstance(asked, pb.ApprovalEvent) else "A question"
-        told = hint(f"{what} is open while other runs continue: moot inbox show {asked.ask_id}")
+        told = f"{what} is open while other runs continue: {open_asks.show_command(asked.ask_id)}"
         self._printer.print_aside(bar, told)
 
     async def _leave_when_blocked(self, asked: OpenedAsk, connection: Connection, bar: Spinner) -> None:
@@ -372,7 +371,7 @@ class RunFollower:
         shown = "\n".join(approvals.render_approval(asked))
         error = WaitingForPerson(
             f"the run waits for an approval:\n{shown}",
-            fix=f"{open_asks.decide_with()}: moot inbox approve {asked.ask_id}, or deny; the run then continues.",
+            fix=f"{open_asks.advise_decision(asked.ask_id)}; the run then continues.",
         )
         return error, {"approvals": [plain_data.dump_approval(asked)]}
 

@@ -1,8 +1,8 @@
 """Shows what work on a conversation waits for: runs ahead of it, and their open asks. For compact, new and resume."""
 
 from moot.cli.program import hint
-from moot.cli.render import sanitize
 from moot.cli.render.spinner import Spinner
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 
 
@@ -18,7 +18,7 @@ class LaneProgress:
         if place.position:
             self._say("Waiting for the active run to end; Ctrl-C before that changes nothing.")
         if place.ask_id:
-            self._say(hint(f"The active run waits for you: moot inbox show {sanitize.name(place.ask_id)}"))
+            self._say(hint(f"The active run waits for you: moot inbox show {shorten_ask_id(place.ask_id)}"))
 
     def _say(self, line: str) -> None:
         if line not in self._told:

@@ -3,11 +3,13 @@
 import shlex
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from moot.cli.connect import remote_address
 from moot.cli.program import hint
-from moot.cli.render import approvals, asker_lines, flow, questions, sanitize
+from moot.cli.render import approvals, asker_lines, flow, plain_data, questions, sanitize
 from moot.client.connection import Connection
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import PROTOCOL_VERSION
 
@@ -43,18 +45,32 @@ async def list_asking_runs(connection: Connection, run_ids: Sequence[str]) -> li
     return [infos[run_id] for run_id in found if run_id in infos and infos[run_id].ask_id]
 
 
-def answer_command(info: pb.AskInfo, name: str = "") -> str:
-    """The command that answers an ask; `name` is a unique prefix of its id."""
+def answer_command(info: pb.AskInfo) -> str:
+    """The command that answers an ask."""
     if info.kind != "question":
-        return hint(f"moot inbox approve {shlex.quote(name or info.ask_id)}")
+        return hint(f"moot inbox approve {shlex.quote(shorten_ask_id(info.ask_id))}")
     sender = "" if info.sender == _OWN_SENDER and not remote_address() else f" --as {shlex.quote(info.sender)}"
     options = len(info.questions) == 1 and bool(info.questions[0].options)
     return hint(f"moot reply {shlex.quote(info.agent)}{sender} {'NUMBER-OR-TEXT' if options else 'TEXT'}")
 
 
-def render_advice(info: pb.AskInfo, name: str = "") -> str:
+def dump_ask(info: pb.AskInfo) -> dict[str, Any]:
+    """A question or an approval of the inbox, with the id that can be typed."""
+    return plain_data.dump_ask(info) | {"short_id": shorten_ask_id(info.ask_id)}
+
+
+def show_command(ask_id: str) -> str:
+    return hint(f"moot inbox show {shorten_ask_id(ask_id)}")
+
+
+def advise_decision(ask_id: str) -> str:
+    """Who can decide an approval, and how."""
+    return f"{decide_with()}: moot inbox approve {shorten_ask_id(ask_id)}, or deny"
+
+
+def render_advice(info: pb.AskInfo) -> str:
     """A sentence that says who can answer the ask, and how."""
-    typed = sanitize.line(answer_command(info, name))
+    typed = sanitize.line(answer_command(info))
     if info.kind == "question":
         return f"Answer with: {typed}"
     return f"{decide_with()}: {typed}, or deny."

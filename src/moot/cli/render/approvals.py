@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from moot.cli.program import hint
 from moot.cli.render import asker_lines, flow, sanitize
+from moot.domain.ids import shorten_ask_id
 from moot.domain.visible import NOT_SHOWN, is_cut, show_block
 from moot.wire import moot_pb2 as pb
 
@@ -134,7 +135,7 @@ def _list_choices(approval: Shown) -> list[str]:
         f"  (always writes the rule: {sanitize.exact_line(approval.rule)})",
         "  (c is always, but in this conversation only; d: REASON gives the agent a reason)",
         f"  (for any {sanitize.name(approval.tool)}: "
-        + hint(f"moot inbox approve {sanitize.name(approval.ask_id)} --run --any)"),
+        + hint(f"moot inbox approve {shorten_ask_id(approval.ask_id)} --run --any)"),
     ]
 
 
@@ -149,7 +150,7 @@ def render_patterns(approval: Shown) -> list[str]:
 
 def explain_incomplete(approval: Shown) -> list[str]:
     """How to see and decide a call that is too long to be shown whole."""
-    ask_id = sanitize.name(approval.ask_id)
+    ask_id = shorten_ask_id(approval.ask_id)
     return ["d deny", hint(f"(too long to be shown and allowed here: moot inbox approve {ask_id} shows all of it)")]
 
 

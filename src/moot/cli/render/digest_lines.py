@@ -5,6 +5,7 @@ from typing import Any
 
 from moot.cli.render import numbers, sanitize
 from moot.cli.render.user_messages import dump_user_message
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 
 _MOST_LINES = 8
@@ -29,7 +30,8 @@ def render_digest(info: pb.DigestInfo, *, now: float, most: int = _MOST_LINES) -
 
 def _render_item(item: pb.DigestItemInfo) -> str:
     first = sanitize.exact_line(item.text.strip().partition("\n")[0], _COLUMNS)
-    where = f" ({sanitize.line(item.id)})" if item.kind in ("run", "ask") else ""
+    name = shorten_ask_id(item.id) if item.kind == "ask" else sanitize.line(item.id)
+    where = f" ({name})" if item.kind in ("run", "ask") else ""
     return f"  {item.kind} {sanitize.name(item.agent)}: {first}{where}"
 
 

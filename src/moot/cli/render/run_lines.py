@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from moot.cli.program import hint
 from moot.cli.render import colours, numbers, sanitize, terminal
+from moot.domain.ids import shorten_ask_id
 from moot.domain.senders import owner_of
 from moot.wire import moot_pb2 as pb
 
@@ -53,7 +54,7 @@ def describe_wait(info: pb.RunInfo) -> str:
     """What a run waits for, with the command that resolves it if a person must act."""
     if info.ask_id:
         how = "approve" if info.condition == "blocked_waiting_approval" else "reply"
-        return f"{info.reason} (moot inbox {how} {info.ask_id})"
+        return f"{info.reason} (moot inbox {how} {shorten_ask_id(info.ask_id)})"
     if info.waiting_on:
         return f"runs {', '.join(info.waiting_on)}"
     if info.condition == "queued":
@@ -241,7 +242,7 @@ def _render_note(info: pb.RunInfo) -> str:
 
 def _render_answer(info: pb.RunInfo) -> str:
     how = "approve" if info.condition == "blocked_waiting_approval" else "reply"
-    return hint(f"moot inbox {how} {info.ask_id}")
+    return hint(f"moot inbox {how} {shorten_ask_id(info.ask_id)}")
 
 
 def _cut_line(text: str, width: int) -> str:

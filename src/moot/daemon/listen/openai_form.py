@@ -7,6 +7,7 @@ import msgspec
 
 from moot.domain.ask import Ask, Asker
 from moot.domain.errors import BadRequest, Conflict, Forbidden, ModelError, MootError, Unavailable
+from moot.domain.ids import shorten_ask_id
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.usage import Usage
 
@@ -176,8 +177,9 @@ def waiting_for(ask: Ask, run_id: str, describe: DescribeReading) -> WaitingStat
         how = "The next user message of this conversation is the answer."
         status = "waiting_for_answer"
         return WaitingState(status=status, run_id=run_id, ask_id=ask.id, attempt=ask.attempt, kind=ask.kind, how=how)
+    short = shorten_ask_id(ask.id)
     how = (
-        f"The owner decides with `moot inbox approve {ask.id}` or `moot inbox deny {ask.id}`, a token that may approve"
+        f"The owner decides with `moot inbox approve {short}` or `moot inbox deny {short}`, a token that may approve"
         f" with POST /api and `decide_ask`; then {describe(run_id)} for the answer."
     )
     return WaitingState(
@@ -194,8 +196,8 @@ def waiting_for(ask: Ask, run_id: str, describe: DescribeReading) -> WaitingStat
 
 def waiting_in_queue(run_id: str, ask_id: str, kind: str, describe: DescribeReading) -> WaitingState:
     how = (
-        f"The message is stored and queued; the run ahead waits for what `moot inbox show {ask_id}` shows. Once "
-        f"that is decided, {describe(run_id)} for the answer."
+        "The message is stored and queued; the run ahead waits for what "
+        f"`moot inbox show {shorten_ask_id(ask_id)}` shows. Once that is decided, {describe(run_id)} for the answer."
     )
     return WaitingState(status="queued", run_id=run_id, ask_id=ask_id, attempt=0, kind=kind, how=how)
 

@@ -10,6 +10,7 @@ from moot.domain.ask import AskReply
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Busy, MootError, NotFound
 from moot.domain.events import (
+    DAEMON_SOURCE,
     Event,
     EventSource,
     MessageSteered,
@@ -126,8 +127,9 @@ class TalkRequests:
         left_out = (TextChunk, ThinkingChunk, PrivateText) if request.without_deltas else ()
 
         def wants(event: Event) -> bool:
-            # Events of a teammate belong to its root conversation.
-            return principal.owns(event.source.root.sender) and not isinstance(event.body, left_out)
+            # Events of a teammate belong to its root conversation, those of the daemon to everybody.
+            is_own = event.source is DAEMON_SOURCE or principal.owns(event.source.root.sender)
+            return is_own and not isinstance(event.body, left_out)
 
         # The first answer confirms the subscription: no later event is missed.
         reply.send(pb.ServerMessage(pong=pb.Pong(seq=self._bus.seq)))

@@ -15,6 +15,7 @@ import pytest
 from moot.cli.follow.answer import RunResult
 from moot.cli.follow.follow_run import RunFollower
 from moot.cli.main import run
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 from tests.frame_server import Caller, FrameServer, event, frame_server, said
 
@@ -295,7 +296,7 @@ def test_an_approval_without_a_terminal_leaves_the_run_waiting_and_exits_3(
 
     assert (code, plain) == (3, 3)
     assert answer["error"]["type"] == "waiting"
-    assert "moot inbox approve ask-1" in answer["error"]["fix"]
+    assert f"moot inbox approve {shorten_ask_id('ask-1')}" in answer["error"]["fix"]
     assert answer["data"]["outcome"] == "waiting"
     assert answer["data"]["approvals"][0]["line"] == "exec ls"
     assert "exec waits for your approval: it is dangerous" in capsys.readouterr().err

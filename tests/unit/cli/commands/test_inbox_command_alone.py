@@ -10,6 +10,7 @@ import pytest
 
 from moot.cli.follow import ask_numbers
 from moot.cli.main import run
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 from tests.frame_server import Caller, FrameServer, frame_server
 
@@ -83,11 +84,11 @@ def test_the_inbox_lists_questions_and_approvals_oldest_first(
         assert run(["inbox"]) == 0
 
     _, first, second, why = capsys.readouterr().out.splitlines()
-    assert first.split()[:5] == ["q7", "question", "bob", "bob", "user"]
+    assert first.split()[:5] == [shorten_ask_id("q7"), "question", "bob", "bob", "user"]
     assert first.endswith("Which?")
-    assert second.split()[:5] == ["ask-r1-c1", "approval", "ada", "ada", "user"]
+    assert second.split()[:5] == [shorten_ask_id("ask-r1-c1"), "approval", "ada", "ada", "user"]
     assert second.endswith("write notes.txt (12 bytes)")
-    assert why == "ask-r1-c1: it is dangerous"
+    assert why == f"{shorten_ask_id('ask-r1-c1')}: it is dangerous"
 
 
 def spawned(info: pb.AskInfo, **more: str) -> pb.AskInfo:
@@ -112,7 +113,7 @@ def test_what_a_teammate_asks_says_who_asks_and_what_for(
         (told,) = document(capsys)["data"]
 
     who = "asked by operator (arun-deedda09): it has ⏎ hands⟨U+001B⟩[2J"
-    assert f"{asked.ask_id}: {who}" in listed
+    assert f"{shorten_ask_id(asked.ask_id)}: {who}" in listed
     assert "operator (arun-deedda09)  moot" in listed
     assert who in shown
     assert "moot as user in the background, until" in shown
@@ -167,6 +168,7 @@ def test_json_has_everything_that_is_asked(serving: Serving, capsys: pytest.Capt
         "run_id": "run-1",
         "opened_at": 2.0,
         "ask_id": "ask-r1-c1",
+        "short_id": shorten_ask_id("ask-r1-c1"),
         "attempt": 2,
         "tool": "fs_write",
         "line": "write notes.txt (12 bytes)",
@@ -322,7 +324,7 @@ def test_only_the_oldest_question_of_a_conversation_can_be_answered(
         code = run(["inbox", "reply", "q8", "2"])
 
     assert code == 1
-    assert "q7" in capsys.readouterr().err
+    assert shorten_ask_id("q7") in capsys.readouterr().err
     assert server.of("reply_to_ask") == []
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from moot.cli.setup.failed_completion import explain_failure
 from moot.domain.config import ModelConfig
-from moot.domain.errors import BadRequest, ModelError, MootError
+from moot.domain.errors import BadRequest, ConfigError, ModelError, MootError
 
 if TYPE_CHECKING:
     from moot.models.http_errors import HttpError
@@ -155,6 +155,13 @@ async def choose_model(candidate: Candidate, environ: Mapping[str, str], *, prox
         raise explain_failure(
             error, candidate.config(), is_configured=False, environ=environ, is_daemon_older=False
         ) from error
+    except ConfigError as error:
+        # Only the daemon can read a proxy that is stored as a secret, and no request may go around it.
+        fix = "Name one with --model NAME; the daemon makes the completion through the proxy."
+        raise BadRequest(
+            f"the models of {candidate.title} cannot be listed: {error.message.rstrip('.')}",
+            fix=fix if proxy.startswith("secret:") else error.fix,
+        ) from error
     except _NoAnswer:
         names = []
     chosen = pick_name(names, candidate.prefer)
@@ -219,9 +226,7 @@ async def _fetch(
         url = base.removesuffix("/v1") + path
     else:
         url = f"{base}/v1/{path}" if candidate.provider == "anthropic" else f"{base}/{path}"
-    # Only the daemon can read a proxy that is stored as a secret.
-    proxies = ProxyFinder("" if proxy.startswith("secret:") else proxy, environ)
-    http, headers = HttpClient(SystemClock(), proxies.find), _request_headers(candidate, environ)
+    http, headers = HttpClient(SystemClock(), ProxyFinder(proxy, environ).find), _request_headers(candidate, environ)
     try:
         parsed = parse_url(url)
         status, body = await http.get(parsed, headers=headers, seconds=seconds, max_bytes=_LONGEST_ANSWER)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,7 @@ async def test_learnings_are_saved_searched_counted_and_cleaned_up(
     assert (learning["trigger"], learning["fix"], learning["confidence"]) == ("tool:exec", "Use python3 -m pip.", 0.8)
     assert by_tool["count"] == 0
     assert (stats["total"], stats["with_fix"], stats["by_category"]) == (1, 1, {"tool_error": 1})
+    assert datetime.fromisoformat(stats["oldest"]) <= datetime.fromisoformat(learning["updated_at"])
     assert dry == {"would_delete": 1, "dry_run": True}
     assert kept == {"deleted": 0, "dry_run": False}
     assert cleaned == {"deleted": 1, "dry_run": False}

@@ -94,7 +94,10 @@ def _check_sizes(learning: Learning) -> None:
 
 
 async def _count(call: KnowledgeCall, arguments: Arguments) -> ToolResult:
-    return answer(dump_stats(await call.learnings.count(call.owner)))
+    stats = await call.learnings.count(call.owner)
+    # A model reads dates, not seconds.
+    period = {name: format_time(at) if at else "" for name, at in (("oldest", stats.oldest), ("newest", stats.newest))}
+    return answer(dump_stats(stats) | period)
 
 
 async def _clean(call: KnowledgeCall, arguments: Arguments) -> ToolResult:

@@ -77,8 +77,10 @@ class Offer(Struct, frozen=True):
     left_out: tuple[ToolSpec, ...] = ()
     # Those of them for which there is no room.
     without_room: tuple[ToolSpec, ...] = ()
-    # Whether the tool that messages the person is among those offered. Kept, because it is needed often.
+    # Whether the tool that messages the person is among those offered, and the names of those left out. Kept, because
+    # they are needed often.
     can_message: bool = False
+    left_out_names: frozenset[str] = frozenset()
 
 
 def make_offer(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] | None, *, most: int = 0) -> Offer:
@@ -86,7 +88,8 @@ def make_offer(specs: Sequence[ToolSpec], model: Model, prefixes: Sequence[str] 
     names = {TOOL_SEARCH, *(spec.name for spec in offered)}
     left_out = tuple(spec for spec in specs if spec.name not in names)
     without_room = tuple(spec for spec in left_out if not is_deferred(spec, prefixes))
-    return Offer(offered, left_out, without_room, can_message=SEND_USER_MESSAGE in names)
+    left_out_names = frozenset(spec.name for spec in left_out)
+    return Offer(offered, left_out, without_room, SEND_USER_MESSAGE in names, left_out_names)
 
 
 def _is_for_small_model(spec: ToolSpec, prefixes: Sequence[str] | None, specs: Sequence[ToolSpec]) -> bool:

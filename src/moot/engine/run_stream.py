@@ -45,6 +45,7 @@ _NOT_STREAMED = frozenset((RunBlocked, RunUnblocked))
 # Events are told apart by their exact type: isinstance takes ten times as long if the answer is no.
 _PLAIN = frozenset((RunStarted, TextStarted, TextEnded, ThinkingStarted, ThinkingEnded))
 _ASKS = frozenset(ASK_EVENTS)
+_REVISING = frozenset((TextDiscarded, AskClosed))
 
 
 def _ignore(_event: Event) -> None:
@@ -110,7 +111,7 @@ class RunStream:
                 last.add(event, body)
             else:
                 self._log.append(_Chunks(event, body))
-        elif isinstance(body, TextDiscarded | AskClosed):
+        elif kind in _REVISING and isinstance(body, TextDiscarded | AskClosed):
             self._revise_log(body)
         else:
             self._log.append(event)

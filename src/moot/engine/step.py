@@ -99,6 +99,8 @@ class Step:
         match event:
             case TextDelta(text):
                 self._add_text(self._stripper.feed(clean(text)))
+            case Finished(usage, truncated):
+                self.reply.usage, self.reply.truncated = usage, truncated
             case ThinkingDelta(text):
                 self._open_segment("thinking")
                 self._emit(ThinkingChunk(clean(text)))
@@ -110,8 +112,6 @@ class Step:
                 self._emit(ModelRetrying(attempt, delay, reason))
             case Preparing(stage, share, previous):
                 self._emit(ModelPreparing(stage, round(100 * share), previous))
-            case Finished(usage, truncated):
-                self.reply.usage, self.reply.truncated = usage, truncated
             case _:
                 assert_never(event)
 

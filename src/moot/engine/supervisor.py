@@ -71,9 +71,18 @@ async def _await(work: Awaitable[T]) -> T:
     return await work
 
 
-async def catch(work: Callable[[], Coroutine[Any, Any, T]]) -> T | Exception:
-    """Return the result of `work`, or its exception as a value. Called only here: a task may be cancelled before."""
+def _do_nothing() -> None:
+    return
+
+
+async def catch(work: Callable[[], Coroutine[Any, Any, T]], on_end: Callable[[], None] = _do_nothing) -> T | Exception:
+    """Return the result of `work`, or its exception as a value. Called only here: a task may be cancelled before.
+
+    `on_end` wakes whoever waits for the task a round of the event loop earlier than a callback of it.
+    """
     try:
         return await work()
     except Exception as error:  # noqa: BLE001 — handed on as a value, never dropped
         return error
+    finally:
+        on_end()

@@ -110,7 +110,9 @@ class TurnState(Struct, kw_only=True):
 
         A scripted model calls the tools of its script, whatever it is offered.
         """
-        if all(spec.name != name for spec in self.list_loadable()) or self.turn.model.provider == "scripted":
+        if name not in self.offer.left_out_names or self.turn.model.provider == "scripted":
+            return None
+        if all(spec.name != name for spec in self.list_loadable()):
             return None
         if all(spec.name != TOOL_SEARCH for spec in self.offer.specs):
             return None

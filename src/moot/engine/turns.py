@@ -266,7 +266,7 @@ class Turns:
             is_resumed=ticket.resumed,
         )
         run = partial(self._d.loop.run, turn, progress)
-        task = ticket.task = self._d.supervisor.start(f"run {request.id}", catch(run))
+        task = ticket.task = self._d.supervisor.start(f"run {request.id}", catch(run, ticket.give_up))
         await _wait_until_over(ticket, task)
         return await self._settle_ending(ticket, task, progress)
 
@@ -388,6 +388,7 @@ async def _wait_stored(ticket: Ticket, stored: "asyncio.Task[None]") -> None:
 async def _wait_until_over(ticket: Ticket, task: "asyncio.Task[Any]") -> None:
     """Wait for the task; after it was told to stop, only for a limited time."""
     ticket.over = over = asyncio.get_running_loop().create_future()
+    # A task that is cancelled before its first step does not call it itself.
     task.add_done_callback(lambda _: ticket.give_up())
     if ticket.stop is not None:
         # Stopped before it began: let the task take its first step, so that it can be cancelled.

@@ -64,19 +64,17 @@ _T = TypeVar("_T", bytes, str)
 
 
 def stream_bytes(event: Event) -> bytes:
+    body = event.body
+    if type(body) is TextStarted or type(body) is TextEnded:
+        return encode_segment(type(body), body.agent)
     encodings = event.encodings
     if encodings is None:
         encodings = event.encodings = {}
     found: bytes | None = encodings.get(stream_bytes)
     if found is None:
-        body = event.body
-        if type(body) is TextStarted or type(body) is TextEnded:
-            found = encode_segment(type(body), body.agent)
-        else:
-            message = pb.ServerMessage()
-            fill_stream(message.stream, body, event.source)
-            found = message.SerializeToString()
-        encodings[stream_bytes] = found
+        message = pb.ServerMessage()
+        fill_stream(message.stream, body, event.source)
+        found = encodings[stream_bytes] = message.SerializeToString()
     return found
 
 
@@ -163,6 +161,15 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
     out: pb.StreamEvent, body: _Rare, source: EventSource
 ) -> None:
     match body:
+        case ToolsStarted():
+            out.tool_start.CopyFrom(pb.ToolStartEvent(calls=[tool_call(*told) for told in body.calls_with_lines()]))
+        case ToolFinished():
+            out.tool_result.CopyFrom(_tool_result(body))
+        case ToolExecuted(call_id, name, ok, seconds):
+            tool_executed = pb.ToolExecutedEvent(call_id=clean(call_id), name=clean(name), ok=ok, seconds=seconds)
+            out.tool_executed.CopyFrom(tool_executed)
+        case ToolsCompleted():
+            out.tools_complete.SetInParent()
         case RunSpawned(agent, task, reason, call_id):
             spawned = pb.SpawnedEvent(agent=agent, task=clean(task), reason=clean(reason), call_id=clean(call_id))
             out.spawned.CopyFrom(spawned)
@@ -174,15 +181,6 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.steered.CopyFrom(steered)
         case RunWithdrawn(content):
             out.withdrawn.content = clean(content)
-        case ToolsStarted():
-            out.tool_start.CopyFrom(pb.ToolStartEvent(calls=[tool_call(*told) for told in body.calls_with_lines()]))
-        case ToolFinished():
-            out.tool_result.CopyFrom(_tool_result(body))
-        case ToolExecuted(call_id, name, ok, seconds):
-            tool_executed = pb.ToolExecutedEvent(call_id=clean(call_id), name=clean(name), ok=ok, seconds=seconds)
-            out.tool_executed.CopyFrom(tool_executed)
-        case ToolsCompleted():
-            out.tools_complete.SetInParent()
         case AskOpened(ask) if ask.is_question:
             out.ask_user.CopyFrom(question_event(ask, source.asker))
         case AskOpened(ask):

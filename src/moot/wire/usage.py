@@ -11,16 +11,12 @@ def token_usage(usage: Usage) -> pb.TokenUsage | None:
     """None where no model reported any."""
     if usage == _NONE:
         return None
-    prompt, completion = _fit(usage.prompt), _fit(usage.completion)
+    prompt, completion = min(max(0, usage.prompt), _UINT32_MAX), min(max(0, usage.completion), _UINT32_MAX)
     counted = pb.TokenUsage(prompt=prompt, completion=completion, total=min(prompt + completion, _UINT32_MAX))
     if usage.cache_hit > 0:
-        counted.cache_hit = _fit(usage.cache_hit)
+        counted.cache_hit = min(usage.cache_hit, _UINT32_MAX)
     if usage.cache_miss > 0:
-        counted.cache_miss = _fit(usage.cache_miss)
+        counted.cache_miss = min(usage.cache_miss, _UINT32_MAX)
     if usage.reasoning > 0:
-        counted.reasoning = _fit(usage.reasoning)
+        counted.reasoning = min(usage.reasoning, _UINT32_MAX)
     return counted
-
-
-def _fit(count: int) -> int:
-    return min(max(0, count), _UINT32_MAX)

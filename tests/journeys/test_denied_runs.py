@@ -16,7 +16,7 @@ from tests.teaming import TEAM
 ASKS = '\n[security.interceptor]\nsensitive_tools = ["fs_write"]\n'
 CONFIG = PLAIN + ASKS
 READ, TITLE = call("fs_list", path="."), call("set_title", title="Boats")
-EDIT = call("fs_edit", path="missing.txt", old_text="a", new_text="b")
+EDIT = call("fs_edit", path="missing.txt", oldText="a", newText="b")
 
 
 def write(name: str) -> dict[str, object]:

@@ -43,7 +43,7 @@ after_tool = "You chose {result}."
 
 [[rule]]
 match = "edit it"
-calls = [{ name = "fs_edit", arguments = { path = "missing.txt", old_text = "a", new_text = "b" } }]
+calls = [{ name = "fs_edit", arguments = { path = "missing.txt", oldText = "a", newText = "b" } }]
 after_tool = "Edited."
 
 [[rule]]

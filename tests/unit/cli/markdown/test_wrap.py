@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moot.cli.chat.lines import render_speech
-from moot.cli.markdown.styles import CODE, PROSE, Line
+from moot.cli.markdown.styles import CODE, HANG, PROSE, Line
 from moot.cli.markdown.wrap import find_break, wrap_line
 from moot.cli.render import sanitize
 
@@ -59,3 +59,14 @@ def test_what_hangs_goes_on_below_its_beginning_and_a_real_new_line_has_the_mark
     said = wrap_line([("class:dim", "  (one two three four)")], 14)
     assert ["".join(text for _, text in row) for row in said] == ["  (one two", "    three", "    four)"]
     assert wrap_line([("class:code", "x = 1 " * 20)], 14) == [[("class:code", "x = 1 " * 20)]]
+
+
+def test_what_follows_a_hanging_prefix_is_wrapped_whatever_its_styles() -> None:
+    line: Line = [(HANG, "  1 "), ("", "allow make in the house"), ("class:dim", "  for this run")]
+    rows = wrap_line(line, 20)
+    assert ["".join(text for _, text in row) for row in rows] == [
+        "  1 allow make in",
+        "    the house  for",
+        "    this run",
+    ]
+    assert rows[1] == [("", "    "), ("", "the house"), ("class:dim", "  for")]

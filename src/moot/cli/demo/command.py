@@ -78,6 +78,7 @@ async def _demo(home: Paths) -> dict[str, Any]:
         "reason": reason,
         "model": demo_home.SCRIPTED if reason else demo_home.EMBEDDED,
         "steps": tour.steps,
+        "scripted_steps": tour.scripted_steps,
         "history": tour.history,
     }
 

@@ -16,10 +16,14 @@ class StepOutput:
         # Whether no model answers at all, so that every step with an answer is scripted.
         self._is_scripted = is_scripted
         self._number = 0
+        self.scripted_steps: list[int] = []
 
     def _heading(self, text: str, command: str, *, scripted: bool = False, answered: bool = True) -> None:
         self._number += 1
-        marked = " (scripted)" if scripted or (self._is_scripted and answered) else ""
+        marked = ""
+        if scripted or (self._is_scripted and answered):
+            marked = " (scripted)"
+            self.scripted_steps.append(self._number)
         head, command = f"{self._number}. {text}{marked}", hint(command)
         fits = len(f"{head}  {command}") < (terminal.terminal_width() or PLAIN_COLUMNS)
         gap = "  " if fits else f"\n{INDENT}"

@@ -126,6 +126,8 @@ async def test_a_source_is_added_once_completed_and_forgotten(storage: Storage) 
     other = await add(storage, place="/srv/notes.md")
     assert await index.list_unfinished() == [(ME, other)]
     report, empty = await index.list_sources(ME)
+    assert await index.find_sources(ME) == [report.source, empty.source]
+    assert await index.find_sources(OTHERS[0]) == []
     assert (report.documents, report.passages, report.refused) == (2, 3, 1)
     assert report.source == replace(first, completed_at=5.0)
     assert (empty.source, empty.documents, empty.passages) == (other, 0, 0)

@@ -218,7 +218,7 @@ class Documents:
         files: dict[int, set[str]] = {}
         for each in found.passages:
             files.setdefault(each.passage.source, set()).add(find_outer_file(each.passage.document))
-        sources = [each.source for each in await self.list_sources(owner) if each.source.number in files]
+        sources = [each for each in await self._d.index.find_sources(owner) if each.number in files]
         changed = [each for each in sources if await self._has_changed(owner, each, files[each.number])]
         for source in changed:
             self._checked.pop(source.number, None)
@@ -246,7 +246,7 @@ class Documents:
 
     async def _sync_due(self, owner: ConversationKey, charge: Charge) -> list[str]:
         async with self._turn(owner):
-            sources = [each.source for each in await self.list_sources(owner)]
+            sources = await self._d.index.find_sources(owner)
             notes = [await self._sync(owner, source, charge) for source in sources if self._is_due(source)]
             waiting = [self._paused[source.number][1] for source in sources if self._is_paused(source)]
             # A failure that is told of already is not told of again.

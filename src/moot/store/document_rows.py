@@ -98,6 +98,13 @@ def list_sources(db: apsw.Connection, owner: ConversationKey) -> list[SourceRepo
     ]
 
 
+def find_sources(db: apsw.Connection, owner: ConversationKey) -> list[Source]:
+    found = db.execute(
+        f"SELECT {_SOURCE} FROM document_sources AS s WHERE owner = ? ORDER BY number", (_find_owner(db, owner),)
+    )
+    return [_read_source(row) for row in found]
+
+
 def list_unfinished(db: apsw.Connection) -> list[tuple[ConversationKey, Source]]:
     found = db.execute(
         f"SELECT agent, sender, {_SOURCE} FROM document_sources JOIN document_owners ON document_owners.id = owner"

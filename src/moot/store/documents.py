@@ -33,6 +33,9 @@ class SqliteDocuments:
     async def list_sources(self, owner: ConversationKey) -> list[SourceReport]:
         return await self._store.read(lambda db: document_rows.list_sources(db, owner))
 
+    async def find_sources(self, owner: ConversationKey) -> list[Source]:
+        return await self._store.read(lambda db: document_rows.find_sources(db, owner))
+
     async def list_unfinished(self) -> list[tuple[ConversationKey, Source]]:
         return await self._store.read(document_rows.list_unfinished)
 

@@ -41,6 +41,9 @@ class MemoryDocuments:
     async def list_sources(self, owner: ConversationKey) -> list[SourceReport]:
         return await self._transactions.read(lambda db: _list_sources(db, owner))
 
+    async def find_sources(self, owner: ConversationKey) -> list[Source]:
+        return await self._transactions.read(lambda db: [row.source for row in _sources(db, owner)])
+
     async def list_unfinished(self) -> list[tuple[ConversationKey, Source]]:
         return await self._transactions.read(_list_unfinished)
 

@@ -6,6 +6,7 @@ does not; the result is part of the repository. CACHE keeps what takes a minute.
 
 Both models give each English word a vector. The words of `routing_data/words/topics.txt` give it topics, which other
 words have as far as their vectors are alike. A word of another language has the mean of its English translations.
+One more row has the mean of the requests for advice in `routing_data/exemplars`.
 """
 
 import struct
@@ -20,12 +21,15 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 from wordfreq import top_n_list, zipf_frequency
 
+from moot.multiagent.routing.agent_match import prepare
+from moot.multiagent.routing.classifier import ADVICE
 from moot.multiagent.routing.concepts import LANGUAGES
 from moot.multiagent.routing.text_features import fold, stem
-from moot.multiagent.routing.word_vectors import FILE, LENGTH, ROW, SIZE, TOPICS, WHOLE
+from moot.multiagent.routing.word_vectors import FILE, LENGTH, ROW, SIZE, TOPICS, USUAL, WHOLE
 
-WORDS = 32_000
+WORDS = 48_000
 DATA = Path(__file__).parent / "routing_data" / "words"
+EXEMPLARS = Path(__file__).parent / "routing_data" / "exemplars"
 # Below this cosine a word tells nothing about the topics of another; the closer, the much more.
 ALIKE, SHARP = 0.3, 4
 # So much of that is enough to be sure of the topics.
@@ -173,6 +177,16 @@ def find_topics(stems: Sequence[str], vectors: np.ndarray) -> tuple[list[str], n
     return names, found
 
 
+def find_usual() -> np.ndarray:
+    """The mean of the vectors of requests about any subject."""
+    texts = [
+        line for path in sorted(EXEMPLARS.glob(f"*/{ADVICE}.txt")) for line in path.read_text("utf-8").splitlines()
+    ]
+    vectors = [request.meaning.vector for text in texts if (request := prepare(text)).meaning is not None]
+    mean: np.ndarray = np.mean(vectors, axis=0)
+    return mean
+
+
 def main() -> None:
     wordllama, minilm = Path(sys.argv[1]), Path(sys.argv[2])
     frequent = [word for word in top_n_list("en", WORDS) if word.isascii() and word.isalpha() and len(word) > 1]
@@ -200,6 +214,10 @@ def main() -> None:
     names, topics = find_topics(stems, vectors)
     table = Table(stems, centre(vectors, SIZE), topics, np.array(list(weights.values())))
     table.add_foreign(names)
+    table.write()
+    # It is found with the table that has just been written.
+    usual = find_usual()
+    table.add(USUAL, usual, np.zeros(len(names)), float(np.linalg.norm(usual)))
     table.write()
 
 

@@ -96,10 +96,11 @@ def load_everybody(folder: str = "agents") -> list[Agent]:
 
 
 def load_teams(file: str) -> dict[int, list[Agent]]:
-    """Agents that have a description only, by team, each together with the packaged ones."""
+    """Agents that have a description and no keywords, by team, each together with the packaged ones."""
     teams: dict[int, list[Agent]] = {}
     for name, about in json.loads((LABELLED / file).read_text(encoding="utf-8")).items():
-        agent = Agent(name=name, description=about["description"], instruction=f"You are {name}.")
+        instruction = about.get("instruction", f"You are {name}.")
+        agent = Agent(name=name, description=about["description"], instruction=instruction)
         teams.setdefault(about["team"], load_packaged()).append(agent)
     return teams
 

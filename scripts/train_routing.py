@@ -22,18 +22,26 @@ from moot.agents.registry import Registry
 from moot.domain.agent import ROLES, Agent
 from moot.multiagent.routing import concepts
 from moot.multiagent.routing.agent_match import match_words
-from moot.multiagent.routing.classifier import DIRECT, FILE, PAYMENT, RARITY_STEPS, UNSUPPORTED, WEIGHT_STEPS
+from moot.multiagent.routing.classifier import ADVICE, DIRECT, FILE, PAYMENT, RARITY_STEPS, UNSUPPORTED, WEIGHT_STEPS
 from moot.multiagent.routing.concepts import load_concepts
 from moot.multiagent.routing.text_features import features, read
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "scripts" / "routing_data"
 TUNING = ROOT / "tests" / "routing" / "tuning.jsonl"
-LABELS = (*ROLES, DIRECT, PAYMENT, UNSUPPORTED)
+# Labelled requests for agents of a user's.
+SUBJECTS = tuple(ROOT / "tests" / "routing" / name for name in ("custom.jsonl", "development.jsonl", "rare.jsonl"))
+# What these agents do is what nobody can do without them.
+DEVICES = frozenset({"hearth", "illustrator"})
+# Their requests are work on files or texts, not questions of a subject.
+WORKERS = frozenset({"translator", "code-reviewer", "data-analyst"})
+LABELS = (*ROLES, DIRECT, ADVICE, PAYMENT, UNSUPPORTED)
 LANGUAGES = ("en", "de", "es", "fr", "zh")
 
 # How much one request of each kind counts.
-WRITTEN, FILLED, LABELLED = 1.0, 0.15, 2.0
+WRITTEN, FILLED, LABELLED, SUBJECT = 1.0, 0.15, 2.0, 0.4
+# How much less requests for advice count, of which there are many.
+ADVISED = 0.5
 FOREIGN = 0.3
 FILLINGS, FOREIGN_FILLINGS = 25, 14
 OPENINGS = 0.2
@@ -61,7 +69,7 @@ def lines(path: Path) -> list[str]:
 
 def load_exemplars() -> list[Sample]:
     return [
-        Sample(line.strip(), label, WRITTEN, line, language)
+        Sample(line.strip(), label, WRITTEN * (ADVISED if name == ADVICE else 1.0), line, language)
         for language in LANGUAGES
         for label, name in enumerate(LABELS)
         for line in lines(DATA / "exemplars" / language / f"{name}.txt")
@@ -76,6 +84,21 @@ def load_tuning() -> list[Sample]:
         )
         for row in rows
     ]
+
+
+def load_subjects() -> list[Sample]:
+    rows = [json.loads(line) for path in SUBJECTS for line in lines(path)]
+    return [
+        Sample(row["text"], LABELS.index(_label(row)), SUBJECT, row["text"], row.get("language", "en"))
+        for row in rows
+        if row.get("agent") not in WORKERS
+    ]
+
+
+def _label(row: dict[str, str]) -> str:
+    if "agent" not in row:
+        return row.get("role") or row["missing"]
+    return UNSUPPORTED if row["agent"] in DEVICES else ADVICE
 
 
 _CHOICE = re.compile(r"\(([^()]*)\)")
@@ -98,7 +121,8 @@ def _fill_language(language: str) -> Iterator[Sample]:
             for text in sorted({_fill(pattern, gaps, rng) for _ in range(count)}):
                 space = "" if language == "zh" else " "
                 polite = f"{rng.choice(openings)}{space}{text}" if rng.random() < OPENINGS else text
-                yield Sample(polite, label, weight, f"{language} {pattern}", language)
+                own = weight * ADVISED if name == ADVICE else weight
+                yield Sample(polite, label, own, f"{language} {pattern}", language)
 
 
 def _fill(pattern: str, gaps: dict[str, str], rng: random.Random) -> str:
@@ -212,9 +236,11 @@ def digest() -> str:
     for path in sorted((DATA / "patterns").rglob("*.txt")):
         whole.update(path.name.encode() + path.read_bytes())
     whole.update(concepts.FILE.read_bytes())
-    whole.update(repr((WRITTEN, FILLED, LABELLED, FOREIGN, FILLINGS, FOREIGN_FILLINGS, OPENINGS)).encode())
+    whole.update(
+        repr((WRITTEN, FILLED, LABELLED, SUBJECT, ADVISED, FOREIGN, FILLINGS, FOREIGN_FILLINGS, OPENINGS)).encode()
+    )
     whole.update(repr((FEWEST, EPOCHS, PACE, DECAY, SEED, LABELS)).encode())
-    for sample in (*load_exemplars(), *load_tuning()):
+    for sample in (*load_exemplars(), *load_tuning(), *load_subjects()):
         reading = read(sample.text)
         whole.update(f"{sample.label}{sorted(features(reading, load_concepts().find(reading)))}".encode())
     return whole.hexdigest()[:16]
@@ -223,7 +249,7 @@ def digest() -> str:
 def check(folds: int = 4) -> None:
     """Accuracy by language, each group of requests judged by a model that has not seen any of it."""
     agents = load_roles()
-    samples = [*load_exemplars(), *fill_patterns(), *load_tuning()]
+    samples = [*load_exemplars(), *fill_patterns(), *load_tuning(), *load_subjects()]
     found = [all_features(sample.text, agents) for sample in samples]
     fold_of = [crc32(sample.group.encode()) % folds for sample in samples]
     right, count = Counter[str](), Counter[str]()
@@ -247,7 +273,7 @@ def main() -> None:
     if sys.argv[1:] == ["check"]:
         check()
         return
-    agents, samples = load_roles(), [*load_exemplars(), *fill_patterns(), *load_tuning()]
+    agents, samples = load_roles(), [*load_exemplars(), *fill_patterns(), *load_tuning(), *load_subjects()]
     training = Training(samples, [all_features(sample.text, agents) for sample in samples])
     training.run()
     FILE.write_bytes(encode(training))

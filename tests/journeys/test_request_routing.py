@@ -94,7 +94,7 @@ async def test_an_unsure_router_says_so_and_does_not_decide(home: Home, provider
         ("¿Cuál es la contraseña del router? Está guardada en los secretos", "vault"),
         ("Souviens-toi que je préfère les réponses courtes", "chronicler"),
         ("在我们的知识库里搜索保修的资料", "librarian"),
-        ("my puppy has stopped eating, what should I feed it", "vet"),
+        ("our cat drags her left leg since the fall", "vet"),
         ("Mein Hund frisst nicht mehr, was soll ich ihm füttern?", "vet"),
     ],
 )

@@ -81,12 +81,12 @@ def test_the_older_set_is_still_routed(team: list[Agent]) -> None:
     alone, crowded = judge_old()
     assert alone.accuracy >= 0.85
     # Agents of a user's take little from the built-in roles.
-    assert crowded.accuracy >= alone.accuracy - 0.05
+    assert crowded.accuracy >= 0.85
 
 
 # Slightly under what was measured.
-BLIND = {"role": 0.94, "agent": 0.66, "missing": 0.85, "crowded": 0.89}
-BLIND_LANGUAGES = {"en": 0.94, "de": 0.85, "es": 0.94, "fr": 0.92, "zh": 0.97}
+BLIND = {"role": 0.94, "agent": 0.66, "missing": 0.85, "crowded": 0.91}
+BLIND_LANGUAGES = {"en": 0.93, "de": 0.85, "es": 0.94, "fr": 0.92, "zh": 0.97}
 
 
 def test_at_least_90_percent_of_the_blind_requests_go_where_they_belong() -> None:
@@ -101,13 +101,30 @@ def test_at_least_90_percent_of_the_blind_requests_go_where_they_belong() -> Non
     assert total(blind["crowded"]).confidently_wrong <= 0.02
 
 
-def test_nothing_is_lost_in_the_proportions_of_usual_use() -> None:
-    usual = judge_usual()
-    assert total(usual["role"]).accuracy >= 0.92
-    whole = [one for judged in usual.values() for one in judged]
-    # Slightly under what was measured; the target is 0.9.
-    assert total(whole).accuracy >= 0.76
-    assert total(whole).confidently_wrong <= 0.03
+# Slightly under what was measured; the target is 0.9 of all.
+USUAL = {
+    "everyday": {"role": 0.92, "agent": 0.53, "missing": 0.9, "all": 0.85},
+    "usual": {"role": 0.92, "agent": 0.37, "missing": 0.9, "all": 0.81},
+}
+
+
+@pytest.mark.parametrize("name", USUAL)
+def test_requests_in_the_proportions_of_usual_use_go_where_they_belong(name: str) -> None:
+    kinds = dict(judge_usual(name))
+    kinds["all"] = [one for judged in kinds.values() for one in judged]
+    for kind, least in USUAL[name].items():
+        assert total(kinds[kind]).accuracy >= least, kind
+    assert total(kinds["all"]).confidently_wrong <= 0.03
+    for language in ("de", "es", "fr", "zh"):
+        assert total(one for one in kinds["all"] if one.language == language).accuracy >= 0.75, language
+
+
+def test_an_agent_without_keywords_gets_problems_of_its_subject_and_no_phone_calls() -> None:
+    team = [*load_roles(), *(agent for agent in load_teams("practice_agents.json")[2] if agent.name not in ROLES)]
+    assert route("somebody scratched the bumper of the van in the car park", team).agent == "fleet"
+    assert route("Wann muss der Transporter zum TÜV?", team).agent == "fleet"
+    called = route("Ruf in der Werkstatt an", team)
+    assert (called.agent, bool(called.missing)) == ("", True)
 
 
 def test_the_page_says_what_is_measured() -> None:
@@ -133,12 +150,14 @@ def test_training_is_deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_request_is_both_learnt_from_and_measured() -> None:
-    files = ("held_out.jsonl", "fresh.jsonl", "blind.jsonl", "usual.jsonl")
+    files = ("held_out.jsonl", "fresh.jsonl", "blind.jsonl", "usual.jsonl", "everyday.jsonl")
     measured = {plain(row["text"]) for name in files for row in rows(name)}
     samples = (*train_routing.load_exemplars(), *train_routing.fill_patterns(), *train_routing.load_tuning())
     # Counted and not shown: whoever trains must not read what is measured.
     learnt = {plain(sample.text) for sample in samples}
-    learnt |= {plain(row["text"]) for name in ("development.jsonl", "rare.jsonl") for row in rows(name)}
+    learnt |= {
+        plain(row["text"]) for name in ("development.jsonl", "rare.jsonl", "practice.jsonl") for row in rows(name)
+    }
     shared = len(measured & learnt)
     assert shared == 0
 
@@ -335,10 +354,8 @@ def test_texts_about_one_subject_are_alike_in_any_language(first: str, second: s
 
 
 def test_an_agent_is_found_by_its_instruction_too() -> None:
-    plain = Agent(name="helper", description="Helps members of the club.", instruction="You are helper.")
-    subjects = (
-        "Members ask you about sailing boats, knots, harbours and the tide. You know every yacht, anchor and mast."
-    )
+    plain = Agent(name="helper", description="Answers questions of colleagues.", instruction="You are helper.")
+    subjects = "They ask you about sailing boats, knots, harbours and the tide. You know every yacht, anchor and mast."
     told = replace(plain, instruction=subjects)
     asked = "is the regatta too hard for a small yacht"
     assert route(asked, [plain]).agent == ""
@@ -356,7 +373,7 @@ def test_every_concept_has_words_in_every_language() -> None:
 def test_the_labelled_files_hold_known_labels_only() -> None:
     folders = ("agents", "fresh_agents", "blind_agents", "development_agents")
     known = {*LABELS, *(agent.name for folder in folders for agent in load_everybody(folder))}
-    for file in ("rare_agents.json", "usual_agents.json"):
+    for file in ("rare_agents.json", "practice_agents.json", "usual_agents.json", "everyday_agents.json"):
         known |= {agent.name for team in load_teams(file).values() for agent in team}
     missing = {capability.label for capability in CAPABILITIES}
     for path in LABELLED.glob("*.jsonl"):

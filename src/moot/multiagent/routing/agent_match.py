@@ -11,9 +11,17 @@ from itertools import pairwise
 from msgspec import Struct
 
 from moot.domain.agent import Agent
+from moot.multiagent.routing.classifier import UNSUPPORTED, load_classifier
 from moot.multiagent.routing.concepts import load_concepts
-from moot.multiagent.routing.text_features import Reading, read, shorten, split_words, stem
-from moot.multiagent.routing.word_vectors import Meaning, combine, compare_topics, compare_vectors, find_places
+from moot.multiagent.routing.text_features import Reading, features, read, shorten, split_words, stem
+from moot.multiagent.routing.word_vectors import (
+    Meaning,
+    combine,
+    compare_topics,
+    compare_usual,
+    compare_vectors,
+    find_places,
+)
 
 # Words that address an agent by name. A name alone may be an ordinary word.
 _CALLS = frozenset(
@@ -31,8 +39,10 @@ _PART_OF_CAPABILITY = 0.4
 _DESCRIPTION = 2.2
 # How many characters of an instruction are used, and the weight of its words relative to the description.
 _INSTRUCTION, _INSTRUCTION_WEIGHT = 2000, 0.6
-# The weight of the similarity of vectors relative to that of topics.
-_VECTOR_WEIGHT = 1.0
+# The weight of the similarity of topics relative to that of vectors.
+_TOPIC_WEIGHT = 0.4
+# From this share on an agent's description is about mail, telephones, devices or pictures.
+_UNUSUAL = 0.3
 # The number of words of a request that are compared by meaning.
 _MOST_MEANINGS = 24
 # Keywords among the first content words count more: they say what to do, later ones what it is about.
@@ -71,6 +81,10 @@ class Profile(Struct, frozen=True, kw_only=True):
     vocabulary: frozenset[str]
     concepts: frozenset[str]
     meaning: Meaning | None
+    # How similar requests are to it on average.
+    expected: float
+    # How far it does what no role can do, between 0 and 1.
+    unusual: float
 
 
 class Match(Struct, frozen=True, kw_only=True):
@@ -81,8 +95,9 @@ class Match(Struct, frozen=True, kw_only=True):
     capabilities: tuple[str, ...] = ()
     concepts: tuple[str, ...] = ()
     similarity: float = 0.0
-    # The similarity of the subjects, at most 1.
+    # The similarity of the subjects, at most 1; 0 is that of any request.
     meaning: float = 0.0
+    unusual: float = 0.0
     # The weight of the words in common; 0 if there are none.
     strength: float = 0.0
 
@@ -105,6 +120,7 @@ def profile(agent: Agent) -> Profile:
     keywords = tuple((keyword, tuple(split_words(keyword))) for keyword in agent.keywords if split_words(keyword))
     capabilities = tuple((name, frozenset(split_words(name.replace("-", " "))) - _EMPTY) for name in agent.capabilities)
     described = frozenset(split_words(f"{agent.description} {agent.accepts}")) - _EMPTY
+    meaning = _find_meaning(agent, reading)
     return Profile(
         name=name,
         keywords=keywords,
@@ -112,7 +128,9 @@ def profile(agent: Agent) -> Profile:
         described=described,
         vocabulary=described.union(name, *(parts for _, parts in keywords), *(parts for _, parts in capabilities)),
         concepts=frozenset(load_concepts().find(reading)) - _FORMAL_CONCEPTS,
-        meaning=_find_meaning(agent, reading),
+        meaning=meaning,
+        expected=compare_usual(meaning) if meaning else 0.0,
+        unusual=_find_unusual(reading),
     )
 
 
@@ -131,19 +149,23 @@ def _find_meaning(agent: Agent, reading: Reading) -> Meaning | None:
     return combine([*described, *((weight, place) for place in places)])
 
 
+def _find_unusual(reading: Reading) -> float:
+    model = load_classifier()
+    reading = shorten(reading)
+    shares = model.classify(model.look_up(features(reading, load_concepts().find(reading))))
+    return min(1.0, shares[UNSUPPORTED] / _UNUSUAL)
+
+
 def match(request: Request, agent: Agent, rarity: Rarity, *, by_subject: bool) -> Match:
     """Return what a request has in common with an agent; subjects are compared only with `by_subject`."""
     about = profile(agent)
     if not by_subject or request.meaning is None or about.meaning is None:
         return match_words(request.reading.words, agent, rarity)
-    meaning = _compare(request.meaning, about.meaning)
+    alike = compare_vectors(request.meaning, about.meaning) - about.expected
+    alike += _TOPIC_WEIGHT * compare_topics(request.meaning, about.meaning)
+    meaning = max(0.0, alike / (1 + _TOPIC_WEIGHT))
     concepts = tuple(sorted(about.concepts.intersection(request.concepts)))
     return _match_words(request.reading.words, about, rarity, concepts, meaning)
-
-
-def _compare(first: Meaning, second: Meaning) -> float:
-    alike = compare_topics(first, second) + _VECTOR_WEIGHT * compare_vectors(first, second)
-    return max(0.0, alike / (1 + _VECTOR_WEIGHT))
 
 
 def match_words(words: Sequence[str], agent: Agent, rarity: Rarity) -> Match:
@@ -155,7 +177,7 @@ def _match_words(
     words: Sequence[str], about: Profile, rarity: Rarity, concepts: tuple[str, ...], meaning: float
 ) -> Match:
     if about.vocabulary.isdisjoint(words):
-        return Match(concepts=concepts, meaning=meaning)
+        return Match(concepts=concepts, meaning=meaning, unusual=about.unusual)
     seen = frozenset(words)
     keywords = [(keyword, parts) for keyword, parts in about.keywords if within(parts, words)]
     whole = [(name, parts) for name, parts in about.capabilities if parts and parts <= seen]
@@ -177,6 +199,7 @@ def _match_words(
         concepts=concepts,
         similarity=round(alike, 2),
         meaning=meaning,
+        unusual=about.unusual,
         strength=strength,
     )
 

@@ -22,6 +22,8 @@ RARITY_STEPS = 20.0
 WEIGHT_STEPS = 127.0
 # Requests that the orchestrator answers itself.
 DIRECT = "direct"
+# Questions and problems of some subject: for an agent that knows it, or else for the orchestrator.
+ADVICE = "advice"
 # Payments: handled by vault, and only if there are tools for them.
 PAYMENT = "payment"
 # Requests that no role handles: mail, telephone, lights, pictures.

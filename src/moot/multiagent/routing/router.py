@@ -6,6 +6,7 @@
 
 import math
 from collections.abc import Collection, Sequence
+from operator import mul
 
 from msgspec import Struct
 
@@ -13,6 +14,7 @@ from moot.domain.agent import ROLES, Agent, AgentSource
 from moot.multiagent.routing.agent_match import Match, find_mentions, match, prepare
 from moot.multiagent.routing.availability import SCHEDULES_OFF, WEB_SEARCH_OFF, Capability, find_missing, has_tool
 from moot.multiagent.routing.classifier import (
+    ADVICE,
     DIRECT,
     PAYMENT,
     UNSUPPORTED,
@@ -27,14 +29,24 @@ from moot.multiagent.routing.text_features import excerpt, features, readable, s
 _FAINT = 0.35
 # With this much beyond it an agent weighs as much as all the built-in roles together.
 _HALF = 0.8
-# From this similarity on a request is rather about an agent's subject than about none, the more so the sharper.
-_RELATED, _SHARP = 0.35, 12.0
-# How fast and how far an agent takes from roles, and what share makes a role clear.
-_PULL, _MOST_FROM_ROLES, _CLEAR = 7.0, 0.45, 8
+# From this similarity on the trace mentions the subject.
+_RELATED = 0.2
+# How likely a request is for the agent of the most similar subject, by logistic regression: the constant, the similarity,
+# how far it is ahead of the next, and the logarithms of the shares of advice, direct answers and unsupported requests.
+_GATE = (-2.6, 11.6, 6.0, 1.6, 0.3, -0.7)
+_LEAST_SHARE = 0.02
+# The most that a subject alone gives to agents, so that it never makes a decision certain.
+_MOST_BY_SUBJECT = 0.75
+# How much of that they take from roles.
+_FROM_ROLES = 0.35
+# How much faster more similar agents gain.
+_SHARP = 30.0
+# How much of the share of advice counts as a direct answer: requests for roles are sometimes taken for advice.
+_ADVICE_WEIGHT = 0.4
+# What share makes a role clear, and how much less a subject counts then.
+_CLEAR, _SUBJECT_YIELD = 8, 0.7
 # How much less an agent's words count where a role is clear.
 _YIELD = 0.6
-# What agents of a user's take from first.
-_OPEN = (DIRECT, UNSUPPORTED)
 # Being called by name outweighs all else.
 _CALLED = 50.0
 # From this share on a decision is certain.
@@ -127,7 +139,7 @@ def _weigh(
     for name in called & matches.keys():
         weights[name] += _CALLED
     options = [_Option(weight, agent) for agent, weight in weights.items()]
-    options.append(_Option(shares[DIRECT]))
+    options.append(_Option(shares[DIRECT] + _ADVICE_WEIGHT * shares[ADVICE]))
     options += [_Option(shares[label], missing=capability) for label, capability in missing.items()]
     return sorted(options, key=lambda one: (-one.weight, one.name))
 
@@ -137,17 +149,17 @@ def _share_with_agents(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return the classifier's reduced shares, and the weights of the agents that it was not trained on.
 
-    An agent takes weight from direct answers and unsupported requests in proportion to the similarity of its subject.
-        It takes from a role only if that is not recognised clearly. Words in common always count.
+    The likelihood that a request is for an agent of a user's is shared among those agents by the similarity of their
+    subjects. Words in common count in addition.
     """
-    likely = {name: math.exp(_SHARP * (common.meaning - _RELATED)) for name, common in customs.items()}
+    if not customs:
+        return shares, {}
+    near = max(common.meaning for common in customs.values())
+    likely = {name: math.exp(_SHARP * (common.meaning - near)) for name, common in customs.items()}
     fits = sum(likely.values())
-    near = max((common.meaning for common in customs.values()), default=0.0)
     clear = max(shares[name] for name in ROLES) ** _CLEAR
-    from_roles = (1 - clear) * min(_MOST_FROM_ROLES, max(0.0, _PULL * (near - _RELATED)))
-    given = {
-        label: share * fits / (1 + fits) * (1.0 if label in _OPEN else from_roles) for label, share in shares.items()
-    }
+    taken = (1 - _SUBJECT_YIELD * clear) * _estimate(shares, list(customs.values()))
+    given = {label: share * taken * (_FROM_ROLES if label in ROLES else 1.0) for label, share in shares.items()}
     free = sum(given.values())
     weights = {
         name: free * likely[name] / fits + (1 - _YIELD * clear) * (max(0.0, common.strength - _FAINT) / _HALF) ** 2
@@ -156,11 +168,23 @@ def _share_with_agents(
     return {label: share - given[label] for label, share in shares.items()}, weights
 
 
+def _estimate(shares: dict[str, float], customs: Sequence[Match]) -> float:
+    """Return how likely the request is for one of these agents, judged by its subject."""
+    first, *others = sorted(customs, key=lambda common: -common.meaning)
+    if not first.meaning:
+        return 0.0
+    lead = first.meaning - max((common.meaning for common in others), default=first.meaning)
+    unsupported = shares[UNSUPPORTED] * (1 - first.unusual)
+    logs = (math.log(share + _LEAST_SHARE) for share in (shares[ADVICE], shares[DIRECT], unsupported))
+    odds = sum(map(mul, _GATE, (1.0, first.meaning, lead, *logs)))
+    return _MOST_BY_SUBJECT / (1 + math.exp(-odds))
+
+
 def _explain_classification(text: str, shares: dict[str, float], known: Known, model: Classifier) -> str:
     label = max(shares, key=lambda name: shares[name])
     evidence = model.find_evidence({name: known[name] for name in readable(known)}, label)
     because = f", by {_join(spell(evidence, text))}" if evidence else ""
-    kind = "small talk or general knowledge" if label == DIRECT else label
+    kind = {DIRECT: "small talk or general knowledge", ADVICE: "a question of some subject"}.get(label, label)
     return f"CLASSIFY: most like {kind} ({shares[label]:.0%}){because}"
 
 

@@ -32,6 +32,9 @@ WHOLE = 255
 SHORTEST_PREFIX, _SHORTEST_PART = 3, 4
 _LONGEST_HAN = 6
 
+# The key of a row that is no word: what requests about any subject have in common, its weight the length.
+USUAL = "<usual>"
+
 Vector = tuple[float, ...]
 
 
@@ -162,6 +165,19 @@ def combine(weighed: Iterable[tuple[float, int]]) -> Meaning | None:
         return None
     whole = math.sqrt(math.fsum(share * share for share in topics.values())) or 1.0
     return Meaning(tuple(each / length for each in sums), {topic: share / whole for topic, share in topics.items()})
+
+
+@cache
+def load_usual() -> Vector:
+    """Return the mean vector of requests about any subject."""
+    vectors = load_word_vectors()
+    place = vectors.find(USUAL)
+    return tuple(each / LENGTH * vectors.weight(place) for each in vectors.vector(place))
+
+
+def compare_usual(meaning: Meaning) -> float:
+    """Return how similar requests are to a text on average, whatever they are about."""
+    return float(sum(map(mul, load_usual(), meaning.vector)))
 
 
 def compare_vectors(first: Meaning, second: Meaning) -> float:

@@ -15,7 +15,7 @@ from moot.multiagent.routing.word_vectors import ROW, SIZE, WHOLE, find_places, 
 from moot.retrieval.reading.terms import find_language, split_words
 
 # Changes when the same text gets another vector.
-NAME = "words-1"
+NAME = "words-2"
 # The share of the meanings; the rest is that of the parts of words.
 _MEANING = 0.85
 _PARTS = 64

@@ -27,7 +27,7 @@ from moot.multiagent.routing.concepts import LANGUAGES
 from moot.multiagent.routing.text_features import fold, stem
 from moot.multiagent.routing.word_vectors import FILE, LENGTH, ROW, SIZE, TOPICS, USUAL, WHOLE
 
-WORDS = 48_000
+WORDS = 32_000
 DATA = Path(__file__).parent / "routing_data" / "words"
 EXEMPLARS = Path(__file__).parent / "routing_data" / "exemplars"
 # Below this cosine a word tells nothing about the topics of another; the closer, the much more.

@@ -120,12 +120,13 @@ word with it. Requests that no agent can do are tested with all roles and a tool
 
 ### Everyday use
 
-{everyday_count} requests in the proportions of usual use: about 70 % for roles or direct answers, 20 % for agents of a user's,
-10 % that nobody can do. All are measured with the eight roles, the embedded agents and eight agents of a user's, such as
-people might have at home, in a company or in a club: mostly of ordinary subjects (a vegetable plot, the tax return, a billing system),
-five of 24 of rare ones. They have a description and an instruction, and no keywords. The set was written before the training data it
-measures, by the same author, and measured once when everything had been chosen; six requests that turned out to be in
-the training data were then left out.
+{everyday_count} requests in the proportions of usual use: about 70 % for roles or direct answers, 20 % for agents of a
+user's, 10 % that nobody can do. All are measured with the eight roles, the embedded agents and eight agents of a
+user's, such as people might have at home, in a company or in a club: mostly of ordinary subjects (a vegetable plot, the
+tax return, a billing system), five of 24 of rare ones. They have a description and an instruction, and no keywords.
+The set was written before the training data it measures, by the same author, and measured when everything had been
+chosen, and again after ambiguous words had been taken out of the dictionary; six requests that turned out to be in the
+training data were left out.
 
 | | right | of | | certain | wrong and certain |
 |---|--:|--:|--:|--:|--:|

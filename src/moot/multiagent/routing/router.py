@@ -31,8 +31,9 @@ _FAINT = 0.35
 _HALF = 0.8
 # From this similarity on the trace mentions the subject.
 _RELATED = 0.2
-# How likely a request is for the agent of the most similar subject, by logistic regression: the constant, the similarity,
-# how far it is ahead of the next, and the logarithms of the shares of advice, direct answers and unsupported requests.
+# How likely a request is for the agent of the most similar subject, by logistic regression: the constant, the
+# similarity, how far it is ahead of the next, and the logarithms of the shares of advice, direct answers and what
+# nobody can do.
 _GATE = (-2.6, 11.6, 6.0, 1.6, 0.3, -0.7)
 _LEAST_SHARE = 0.02
 # The most that a subject alone gives to agents, so that it never makes a decision certain.

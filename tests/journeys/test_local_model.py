@@ -83,8 +83,15 @@ async def say(model: Model, text: str, *, max_tokens: int = 24) -> tuple[str, Fi
 
 def servers() -> list[int]:
     """The model servers this process has started and that run."""
-    found = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
-    return [child.pid for child in found if "moot.models.local_server" in child.cmdline()]
+    return [child.pid for child in psutil.Process().children() if _is_server(child)]
+
+
+def _is_server(child: psutil.Process) -> bool:
+    try:
+        return "moot.models.local_server" in child.cmdline()
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        # It has ended meanwhile.
+        return False
 
 
 async def gone(pid: int) -> None:

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from moot.client import Approval, Denial, Moot, RunFailed
 from moot.domain.errors import BadRequest, Conflict, Forbidden
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, LiveDaemon
@@ -92,7 +93,7 @@ async def test_a_command_with_typed_arguments_is_allowed_in_one_conversation(
             typed = ("--conversation", "--pattern", offered.text, "--yes")
             unnamed = daemon.cli_json("inbox", "approve", ask.ask_id, *typed)["error"]["fix"]
             words = shlex.split(unnamed)
-            assert words[-8:] == ["approve", ask.ask_id, "--attempt", str(ask.attempt), *typed]
+            assert words[-8:] == ["approve", shorten_ask_id(ask.ask_id), "--attempt", str(ask.attempt), *typed]
             approve = ("inbox", "approve", ask.ask_id, "--attempt", str(ask.attempt))
             unsure = daemon.cli(*approve, "--conversation", "--pattern", "1")
             assert "This writes the rule: allow exec: cat" in unsure.stderr

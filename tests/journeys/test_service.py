@@ -12,9 +12,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from moot.cli.commands.service import service
+from moot.cli.main import run
 from moot.cli.setup.unit_files import launchd_agent, systemd_user_unit
 from tests.daemon_process import Home, call_cli, run_cli, running
 
@@ -56,7 +55,7 @@ def test_a_dry_run_prints_the_file_and_the_commands_and_changes_nothing(home: Ho
 
 
 def test_a_service_of_another_user_has_none_of_the_folders_of_who_installs_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root, other = tmp_path / "root", tmp_path / "other"
     for folder in (root / ".cargo/bin", other / ".local/bin"):
@@ -67,8 +66,8 @@ def test_a_service_of_another_user_has_none_of_the_folders_of_who_installs_it(
     monkeypatch.setenv("PATH", f"{root}/.cargo/bin:/usr/sbin:/usr/bin:/usr/sbin")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(root / ".config"))
     monkeypatch.setenv("MOOT_HOME", "/srv/moot")
-    called = CliRunner().invoke(service, ["install", "--system", "--user", "other", "--dry-run"])
-    lines = [line for line in called.output.splitlines() if line.startswith("Environment=")]
+    assert run(["service", "install", "--system", "--user", "other", "--dry-run"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Environment=")]
     path = f"{other}/.local/bin:/usr/sbin:/usr/bin"
     assert lines == ['Environment="MOOT_HOME=/srv/moot"', f'Environment="PATH={path}"']
 

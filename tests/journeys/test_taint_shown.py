@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home
 from tests.daemon_thread import daemon_thread
@@ -27,7 +28,8 @@ async def test_the_command_line_says_whose_words_a_run_has_seen(home: Home, prov
                 assert {info.agent: info.taint for info in await talk.conversations()} == {"ada": "web", "bob": ""}
                 second = talk.start("ada", "once more")
                 ask = await second.until("approval_opened")
-                told = f"{ask.ask_id}: this run has read untrusted text (web), and this reaches the network"
+                short = shorten_ask_id(ask.ask_id)
+                told = f"{short}: this run has read untrusted text (web), and this reaches the network"
                 assert told in daemon.cli("inbox").stdout.splitlines()
                 assert "untrusted text (web)" in daemon.cli("inbox", "show", ask.ask_id).stdout
                 await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask.ask_id, attempt=1, decision="deny"))

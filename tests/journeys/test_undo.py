@@ -166,3 +166,39 @@ async def test_a_daemon_in_memory_undoes_and_keeps_no_content_when_it_stops(
         assert list(home.path.rglob("contents/*"))
     assert list(home.path.rglob("contents/*")) == []
     assert list(home.path.rglob("file-changes/*.json")) == []
+
+
+async def test_a_redo_restores_what_a_forced_undo_overwrote(home: Home, provider: Provider, tmp_path: Path) -> None:
+    cwd = tmp_path / "work"
+    cwd.mkdir()
+    before = lay_out(cwd)
+    home.write_config((home.path / "config.toml").read_text().replace('"fs_write"', '"fs_write", "fs_patch"'))
+    with daemon_thread(home) as daemon:
+        steps(provider, call("fs_read", path="a.py"), PATCH)
+        async with daemon.client() as talk:
+            await talk.say("ada", "go", cwd=str(cwd))
+        assert contents(cwd) == PATCHED
+        # One file with a line of the user's own, one deleted and one made again.
+        (cwd / "a.py").write_text("x = 2\ndelta\n")
+        (cwd / "lib/b.py").unlink()
+        (cwd / "old.py").write_text("mine\n")
+        mine = contents(cwd)
+        assert "`moot undo --redo` takes that back" in daemon.cli("undo").stderr
+        undo(daemon, "--force")
+        assert contents(cwd) == before
+    with daemon_thread(home) as daemon:
+        undo(daemon, "--redo")
+        assert contents(cwd) == mine
+        undo(daemon)
+        assert contents(cwd) == before
+        # The other way round: what a forced redo overwrites comes back with an undo.
+        (cwd / "a.py").write_text("x = 1\nomega\n")
+        refused = daemon.cli("undo", "--redo").stderr
+        assert "`moot undo --redo --force` overwrites it" in refused
+        assert "`moot undo` takes that back" in refused
+        undo(daemon, "--redo", "--force")
+        assert contents(cwd) == mine
+    with daemon_thread(home) as daemon:
+        undo(daemon)
+        assert contents(cwd) == before | {"a.py": "x = 1\nomega\n"}
+        assert "there is nothing to undo" in daemon.cli("undo").stderr

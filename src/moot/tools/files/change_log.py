@@ -123,13 +123,10 @@ class ChangeLog:
                     one.path for one, each in zip(now, change.paths, strict=True) if not _is_at(one, each, change)
                 ]
                 if differing and not wanted.is_forced:
-                    raise _changed_error(differing)
+                    raise _changed_error(differing, is_redo=wanted.is_redo)
                 diff = self._render(change, now)
                 if not wanted.is_dry:
-                    if differing:
-                        # What is overwritten can be brought back by undoing this.
-                        self._keep_overwritten(change, now)
-                    change = self._carry_out(ground, change)
+                    change = self._carry_out(ground, change, self._keep_overwritten(change, now) if differing else change)
             return Moved(change=change, diff=diff)
 
     def has_created(self, root_id: str, place: str) -> bool:
@@ -200,7 +197,8 @@ class ChangeLog:
         if state is not None and state.kind == "file":
             self._contents.put(data, durably=durably)
 
-    def _carry_out(self, ground: ConfinedFolder, change: FileChange) -> FileChange:
+    def _carry_out(self, ground: ConfinedFolder, stored: FileChange, change: FileChange) -> FileChange:
+        """Make the files what they are on the other side of the change; on failure it stays as it was stored."""
         self._advance()
         moving = replace(change, is_moving=True)
         self._save(moving)
@@ -209,22 +207,19 @@ class ChangeLog:
                 reach("files.changing")
                 self._put(ground, each.path, each.before if change.is_made else each.after)
         except BaseException:
-            self._revert(ground, moving)
+            self._revert(ground, moving, stored)
             raise
         moved = replace(change, is_made=not change.is_made, moved=self._last)
         self._save(moved)
         return moved
 
-    def _keep_overwritten(self, change: FileChange, now: Sequence[Captured]) -> None:
-        self._advance()
+    def _keep_overwritten(self, change: FileChange, now: Sequence[Captured]) -> FileChange:
+        """Return the change with what is there now as the side that is left, so that the way back restores it."""
         paths = []
         for one, each in zip(now, change.paths, strict=True):
             self._keep(one.state, one.data)
-            after = each.before if change.is_made else each.after
-            paths.append(PathChange(path=each.path, before=one.state, after=after))
-        done = {"is_made": True, "is_moving": False, "is_new": False}
-        fields = {"number": self._last, "moved": self._last, "tool": "undo", "at": self._now(), "lost": ""}
-        self._save(replace(change, paths=tuple(paths), **done, **fields))
+            paths.append(replace(each, after=one.state) if change.is_made else replace(each, before=one.state))
+        return replace(change, paths=tuple(paths))
 
     def _put(self, ground: ConfinedFolder, path: str, state: FileState | None) -> None:
         data = self._contents.get(state.content) if state is not None and state.kind == "file" else b""
@@ -244,7 +239,7 @@ class ChangeLog:
             logger.warning("change %s of files cannot be taken back: %s", change.number, error.message)
             self._drop(change)
 
-    def _revert(self, ground: ConfinedFolder, change: FileChange) -> None:
+    def _revert(self, ground: ConfinedFolder, change: FileChange, stored: FileChange | None = None) -> None:
         """Bring the paths back to where the change began; what somebody else has changed meanwhile is left alone."""
         turned = replace(change, is_made=not change.is_made)
         for each in change.paths if change.is_made else reversed(change.paths):
@@ -254,7 +249,7 @@ class ChangeLog:
         if change.is_new:
             self._drop(change)
         else:
-            self._save(replace(change, is_moving=False))
+            self._save(stored or replace(change, is_moving=False))
 
     def _render(self, change: FileChange, now: Sequence[Captured]) -> str:
         """Return the difference between what is there and what is going to be."""
@@ -348,11 +343,12 @@ def _check_folders(ground: ConfinedFolder, change: FileChange) -> None:
             check_folder(ground, each.path)
 
 
-def _changed_error(paths: Sequence[str]) -> Conflict:
+def _changed_error(paths: Sequence[str], *, is_redo: bool) -> Conflict:
     named = ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
+    forced, back = ("undo --redo --force", "undo") if is_redo else ("undo --force", "undo --redo")
     return Conflict(
         f"{named} changed since, so nothing was done",
-        fix="`moot undo --force` overwrites it, with --dry-run it shows how; `moot undo` takes that back.",
+        fix=f"`moot {forced}` overwrites it, with --dry-run it shows how; `moot {back}` takes that back.",
     )
 
 

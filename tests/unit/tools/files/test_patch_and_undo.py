@@ -158,7 +158,7 @@ async def test_a_patch_that_fails_in_the_middle_is_taken_back(desk: Desk, monkey
 
 
 @pytest.mark.parametrize("passes", range(1, 9))
-@pytest.mark.parametrize("act", ["patch", "undo", "redo"])
+@pytest.mark.parametrize("act", ["patch", "undo", "redo", "forced"])
 async def test_a_crash_in_the_middle_leaves_all_or_nothing(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, passes: int, act: str
 ) -> None:
@@ -172,6 +172,8 @@ async def test_a_crash_in_the_middle_leaves_all_or_nothing(
         await desk.patch(*PATCH)
     if act == "redo":
         desk.move()
+    if act == "forced":
+        (desk.cwd / "a.py").write_text("mine\n")
     began = desk.tree()
     count = 0
 
@@ -188,7 +190,7 @@ async def test_a_crash_in_the_middle_leaves_all_or_nothing(
             if act == "patch":
                 await desk.patch(*PATCH)
             else:
-                desk.move(is_redo=act == "redo")
+                desk.move(is_redo=act == "redo", is_forced=act == "forced")
             crashed = False
         except Crash:
             crashed = True
@@ -196,8 +198,8 @@ async def test_a_crash_in_the_middle_leaves_all_or_nothing(
     if crashed:
         assert desk.tree() == began
     # Whatever it was, it can be undone or made from here.
-    if act == "undo" and crashed:
-        desk.move()
+    if act in ("undo", "forced") and crashed:
+        desk.move(is_forced=act == "forced")
         assert desk.tree() == before
     elif act == "redo" and crashed:
         desk.move(is_redo=True)
@@ -245,8 +247,13 @@ async def test_what_changed_since_is_kept_unless_it_is_forced_and_then_it_comes_
     assert (desk.cwd / "a").read_text() == "mine\n"
     desk.move(is_forced=True)
     assert (desk.cwd / "a").read_text() == "1\n"
-    assert desk.move().change.tool == "undo"
+    assert desk.move(is_redo=True).change.tool == "fs_write"
     assert (desk.cwd / "a").read_text() == "mine\n"
+    # The change by the agent is not lost by that, nor is the one before it.
+    desk.move()
+    assert (desk.cwd / "a").read_text() == "1\n"
+    desk.move()
+    assert not (desk.cwd / "a").exists()
 
 
 async def test_what_cannot_be_undone_says_so(desk: Desk, tmp_path: Path) -> None:

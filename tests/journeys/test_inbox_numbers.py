@@ -93,3 +93,30 @@ async def test_a_number_means_nothing_where_nothing_was_listed(home: Home, provi
             for agent, speech in (("ada", first), ("bob", second)):
                 await talk.kill(agent)
                 await speech.end()
+
+
+async def test_a_list_in_another_terminal_leaves_the_numbers_of_this_one(home: Home, provider: Provider) -> None:
+    """Several terminals are remembered, each with what it showed, and the oldest are forgotten."""
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program({"match": "first", **naming("First")}, {"match": "first", "text": "One."})
+            first = talk.start("ada", "first")
+            await first.until("approval_opened")
+            moot = shlex.join([sys.executable, "-m", "moot"])
+            script = f"{moot} inbox; read next; {moot} inbox show 1; {moot} inbox show 2 || echo exit=$?"
+            with terminal(home, script, columns=80, command=("/bin/sh", "-c")) as person:
+                await asyncio.to_thread(person.wait_for, "deny N")
+                provider.program({"match": "second", **naming("Second")}, {"match": "second", "text": "Two."})
+                second = talk.start("bob", "second")
+                await second.until("approval_opened")
+                elsewhere = await asyncio.to_thread(at_a_terminal, home, ["inbox"], ["inbox", "show", "2"])
+                assert "Second" in elsewhere.partition("deny N")[2]
+                person.type("go\n")
+                assert await asyncio.to_thread(person.wait_for_exit) == 0
+            after = person.seen.partition("deny N")[2]
+            assert "no list was shown" not in after
+            assert "First" in after
+            assert "the last list has no number 2" in after
+            for agent, speech in (("ada", first), ("bob", second)):
+                await talk.kill(agent)
+                await speech.end()

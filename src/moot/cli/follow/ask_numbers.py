@@ -1,8 +1,9 @@
 """Stores the numbers of the last `moot inbox` listing, so that an ask can be named by its number.
 
-The numbers are stored per terminal, so that a listing elsewhere cannot change their meaning.
+Each terminal has a file of its own, so that a listing elsewhere can neither change what a number means nor forget it.
 """
 
+import hashlib
 import json
 import os
 from contextlib import suppress
@@ -13,6 +14,8 @@ from moot.daemon.paths import make_folder
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
 
+# So many terminals are remembered; the one that listed longest ago is forgotten first.
+_MOST_TERMINALS = 32
 _AGAIN = "Run `moot inbox` to list the open asks again."
 
 
@@ -23,6 +26,7 @@ def remember_list(found: list[pb.AskInfo]) -> None:
         path = _list_file()
         make_folder(path.parent)
         path.write_text(json.dumps(listed), encoding="utf-8")
+        _forget_oldest(path.parent)
 
 
 def find_by_number(number: int, waiting: list[pb.AskInfo]) -> pb.AskInfo:
@@ -52,9 +56,32 @@ def _read_list() -> list[tuple[str, int]]:
 
 
 def _list_file() -> Path:
-    return find_paths().run / "inbox.json"
+    digest = hashlib.sha256(json.dumps(_list_key()).encode()).hexdigest()
+    return find_paths().run / "inbox" / f"{digest[:32]}.json"
+
+
+def _forget_oldest(folder: Path) -> None:
+    ages = []
+    for path in folder.glob("*.json"):
+        # Another terminal may have forgotten it meanwhile.
+        with suppress(FileNotFoundError):
+            ages.append((path.stat().st_mtime_ns, path))
+    for _, path in sorted(ages, reverse=True)[_MOST_TERMINALS:]:
+        path.unlink(missing_ok=True)
 
 
 def _list_key() -> list[str]:
-    """A key for the daemon and the terminal."""
-    return [remote_address(), str(os.getsid(0))]
+    """A key for the daemon and the terminal. The number of a terminal that was closed can be given to another one."""
+    terminal = os.getsid(0)
+    return [remote_address(), str(terminal), _start_of(terminal)]
+
+
+def _start_of(pid: int) -> str:
+    """When a process was started, in a form that only differs between processes; empty where the system hides it."""
+    try:
+        # The boot tells apart two processes that were started at the same time after a start of the machine.
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return f"{boot} {fields[19]}"

@@ -126,7 +126,9 @@ class ChangeLog:
                     raise _changed_error(differing, is_redo=wanted.is_redo)
                 diff = self._render(change, now)
                 if not wanted.is_dry:
-                    change = self._carry_out(ground, change, self._keep_overwritten(change, now) if differing else change)
+                    change = self._carry_out(
+                        ground, change, self._keep_overwritten(change, now) if differing else change
+                    )
             return Moved(change=change, diff=diff)
 
     def has_created(self, root_id: str, place: str) -> bool:

@@ -353,6 +353,23 @@ def test_a_number_of_the_last_list_names_what_stood_there_and_nothing_else(
     assert "is ambiguous: 2nd, ask-r1-c1" in capsys.readouterr().err
 
 
+def test_the_numbers_of_a_bounded_number_of_terminals_are_kept_and_none_for_a_new_one_with_an_old_number(
+    serving: Serving, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ask_numbers.remember_list([QUESTION])
+    own = list((tmp_path / "run/inbox").iterdir())
+    for number in range(100):
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(ask_numbers, "_start_of", lambda _pid, number=number: f"started {number}")
+            ask_numbers.remember_list([APPROVAL])
+    kept = list((tmp_path / "run/inbox").iterdir())
+    assert len(kept) == 32
+    assert own[0] not in kept
+    with serving(APPROVAL):
+        assert run(["inbox", "show", "1"]) == 2
+    assert "no list was shown in this terminal" in capsys.readouterr().err
+
+
 def test_rules_are_listed_and_taken_back_by_number(serving: Serving, capsys: pytest.CaptureFixture[str]) -> None:
     rule = pb.RuleInfo(number=3, text="allow any fs_write for ada as user", tool="fs_write", created_by="owner")
     with serving(rule_list=pb.RuleList(rules=[rule])):

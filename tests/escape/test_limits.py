@@ -30,7 +30,8 @@ KINDS = {
     "processes": "for _ in range(6):\n    if not os.fork():\n"
     "        x = bytearray(SIZE // 6); fill(x); time.sleep(25); os._exit(0)\n"
     "assert not any(os.wait()[1] for _ in range(6)), 'ended'",
-    "files in /tmp and /dev/shm": "for n in ('/tmp/a', '/dev/shm/b', '/dev/c'):\n    f = open(n, 'wb', 0)\n"
+    "files in /tmp, /var/tmp and /dev/shm": "for n in ('/tmp/a', '/var/tmp/d', '/dev/shm/b', '/dev/c'):\n"
+    "    f = open(n, 'wb', 0)\n"
     "    [f.write(bytes(1 << 20)) for _ in range(SIZE // 3 >> 20)]",
     "segments of System V": "import ctypes; c = ctypes.CDLL(None); c.shmat.restype = ctypes.c_void_p\n"
     "i = c.shmget(0, ctypes.c_size_t(SIZE), 0o1600)\nassert i >= 0, 'refused'\n"

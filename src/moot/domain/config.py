@@ -247,7 +247,7 @@ class SandboxConfig(Struct, frozen=True, kw_only=True):
     # The maximum stored output of a command, and the amount of output at which it is killed.
     output_bytes: int = 1_048_576
     flood_bytes: int = 67_108_864
-    # The limits of a command with everything it started; its /tmp and /dev/shm count as memory.
+    # The limits of a command with everything it started; its /tmp, /var/tmp and /dev/shm count as memory.
     processes: int = 256
     memory_bytes: int = 4_294_967_296
     temporary_bytes: int = 536_870_912

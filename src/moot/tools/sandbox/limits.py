@@ -65,7 +65,7 @@ class Enforcement:
             _remove(self._group)
         if self._watch is not None:
             reached += self._watch.stop()
-        memory = f"{self._config.memory_bytes / _GIB:.3g} GiB of memory, /tmp and /dev/shm included"
+        memory = f"{self._config.memory_bytes / _GIB:.3g} GiB of memory, /tmp, /var/tmp and /dev/shm included"
         data = {
             "memory": f"(The sandbox ended processes of this command: together they may use {memory}.)",
             "pids": f"(This command reached its limit of {self._config.processes} processes.)",

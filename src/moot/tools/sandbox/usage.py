@@ -6,6 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+# Every command has its own of these, empty and in memory; they cover what the machine has there.
+TEMPORARY_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
 # About the memory of an empty file in a tmpfs.
 _INODE_BYTES = 1024
 _KIB = 1024
@@ -19,7 +21,7 @@ class Usage(Struct, frozen=True, kw_only=True):
 class UsageMeter:
     """Measures a process, its descendants, and the in-memory file systems that it can write to."""
 
-    def __init__(self, pid: int, *, inside: int, folders: tuple[str, ...] = ("/tmp", "/dev/shm")) -> None:
+    def __init__(self, pid: int, *, inside: int, folders: tuple[str, ...] = TEMPORARY_FOLDERS) -> None:
         self._pid = pid
         self._folders: list[int] = []
         for folder in folders:

@@ -1,6 +1,6 @@
 """The file system a sandboxed command sees: system read-only, working directory writable, nothing of Moot.
 
-Uses `mounts` and `aliases`; used by `sandbox`.
+Uses `mounts`, `aliases` and `usage`; used by `sandbox`.
 """
 
 import os
@@ -18,6 +18,7 @@ from moot.tools.files.project_folder import is_beneath, is_project, is_visible, 
 from moot.tools.sandbox.aliases import find_hard_links, find_other_places
 from moot.tools.sandbox.author import PLACE
 from moot.tools.sandbox.mounts import LinkRefused, Mounts, is_folder
+from moot.tools.sandbox.usage import TEMPORARY_FOLDERS
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu/store")
 _SYSTEM_SECRETS = (
@@ -132,17 +133,19 @@ def add_mounts(
     private = _find_private()
     readable = _drop_own(lent.folders, protected)
     roots = _mount_system(mounts)
-    # What is lent out of /tmp would be covered by the /tmp that a command has of its own.
-    covered = [path for path in readable if is_beneath(path, "/tmp")]
+    # What is lent out of a temporary folder would be covered by the one that a command has of its own.
+    covered = [path for path in readable if any(is_beneath(path, folder) for folder in TEMPORARY_FOLDERS)]
     for path in readable:
         if path not in covered:
             _mount_readable(mounts, path)
     mounts.add("--proc", "/proc")
     _mount_kernel(mounts)
     # Its own tmpfs has no limit, and nobody needs to make anything there.
-    mounts.add("--dev", "/dev", "--remount-ro", "/dev", "--size", tmp, "--tmpfs", "/dev/shm")
-    mounts.add("--perms", "1777", "--size", tmp, "--tmpfs", "/tmp", "--dir", "/tmp/home", "--dir", "/run")
-    mounts.add("--symlink", "../tmp", "/var/tmp")
+    mounts.add("--dev", "/dev", "--remount-ro", "/dev")
+    for folder in TEMPORARY_FOLDERS:
+        # Not a link from one to another: a folder that is bound below it would lie elsewhere than at its own path.
+        mounts.add("--perms", "1777", "--size", tmp, "--tmpfs", folder)
+    mounts.add("--dir", "/tmp/home", "--dir", "/run")
     for path in covered:
         _mount_readable(mounts, path)
     for place, target in lent.links:

@@ -350,7 +350,7 @@ def test_secrets_without_their_master_key_are_an_error_until_they_are_removed(ho
             assert (code, bad(findings)) == (1, [("error", "secrets")])
             (told,) = [each for each in findings if each["check"] == "secrets"]
             assert told["message"] == f"1 stored secret cannot be opened: {key}, the master key, is missing."
-            assert "moot secrets rm" in told["fix"]
+            assert "moot secrets set NAME --new-key" in told["fix"]
         daemon.cli("secrets", "rm", "token", "--yes")
         assert bad(examine(home)[1]) == []
 

@@ -1186,14 +1186,16 @@ class WorkingDirectoryMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., instructions: _Optional[bool] = ...) -> None: ...
 
 class SetSecretMsg(_message.Message):
-    __slots__ = ("name", "value", "scope")
+    __slots__ = ("name", "value", "scope", "new_key")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
+    NEW_KEY_FIELD_NUMBER: _ClassVar[int]
     name: str
     value: str
     scope: SecretScope
-    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., scope: _Optional[_Union[SecretScope, _Mapping]] = ...) -> None: ...
+    new_key: bool
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., scope: _Optional[_Union[SecretScope, _Mapping]] = ..., new_key: _Optional[bool] = ...) -> None: ...
 
 class ListSecretsMsg(_message.Message):
     __slots__ = ()
@@ -3800,7 +3802,7 @@ class SecretSet(_message.Message):
     def __init__(self, name: _Optional[str] = ..., replaced: _Optional[bool] = ...) -> None: ...
 
 class SecretInfo(_message.Message):
-    __slots__ = ("name", "created_at", "updated_at", "uses", "used_at", "owner", "scope")
+    __slots__ = ("name", "created_at", "updated_at", "uses", "used_at", "owner", "scope", "unreadable")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
@@ -3808,6 +3810,7 @@ class SecretInfo(_message.Message):
     USED_AT_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
+    UNREADABLE_FIELD_NUMBER: _ClassVar[int]
     name: str
     created_at: float
     updated_at: float
@@ -3815,7 +3818,8 @@ class SecretInfo(_message.Message):
     used_at: float
     owner: str
     scope: SecretScope
-    def __init__(self, name: _Optional[str] = ..., created_at: _Optional[float] = ..., updated_at: _Optional[float] = ..., uses: _Optional[int] = ..., used_at: _Optional[float] = ..., owner: _Optional[str] = ..., scope: _Optional[_Union[SecretScope, _Mapping]] = ...) -> None: ...
+    unreadable: bool
+    def __init__(self, name: _Optional[str] = ..., created_at: _Optional[float] = ..., updated_at: _Optional[float] = ..., uses: _Optional[int] = ..., used_at: _Optional[float] = ..., owner: _Optional[str] = ..., scope: _Optional[_Union[SecretScope, _Mapping]] = ..., unreadable: _Optional[bool] = ...) -> None: ...
 
 class SecretList(_message.Message):
     __slots__ = ("secrets", "key")

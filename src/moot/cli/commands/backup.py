@@ -171,8 +171,9 @@ def _render_restored(data: dict[str, Any]) -> str:
         lines.append(f"The old settings, agents, skills and tools are in {folder}.")
     if not data.get("has_key", True):
         lines.append(
-            "The key to the stored secrets is not here. Restore again with --with-keys if the backup has it, copy"
-            " data/vault.key of the old home, or set the secrets again: moot secrets set NAME"
+            "The key to the stored secrets is not here. Restore again with --with-keys if the backup has it, or copy"
+            " data/vault.key of the old home. Otherwise set the secrets again: moot secrets set NAME. The first one gets"
+            " a new key; those you do not set again stay unreadable."
         )
     return "\n".join(output.wrap_prose(sanitize.line(line), sys.stdout, indent="  ") for line in lines)
 

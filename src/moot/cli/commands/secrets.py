@@ -35,16 +35,22 @@ def secrets(context: click.Context) -> None:
 # A value on the command line would stay in the shell's history and be seen by everyone who lists processes.
 @click.argument("value", nargs=-1, metavar="")
 @click.option("--from-env", "variable", metavar="VAR", help="Take the value from this environment variable.")
+@click.option("--new-key", is_flag=True, help="If the master key is lost: go on with a new one.")
 @output.json_option
-def set_secret(name: str, value: tuple[str, ...], variable: str | None) -> None:
-    """Store a secret as NAME. The value is read from stdin, or prompted for on a terminal."""
+def set_secret(name: str, value: tuple[str, ...], variable: str | None, new_key: bool) -> None:
+    """Store a secret as NAME. The value is read from stdin, or prompted for on a terminal.
+
+    If the master key is missing, nothing is stored, because it may only be mislaid. With --new-key a new one is made;
+    secrets sealed with the old one stay, marked as unreadable, until you set or remove them.
+    """
     hide_memory()
     if value:
         raise BadRequest(
             "a secret cannot be given on the command line, where it would stay in the shell's history",
             fix="Omit the value and type it when prompted, pipe it in, or use --from-env VAR.",
         )
-    asked = pb.SetSecretMsg(name=name, value=_read_environment(variable) if variable else _read_value(name))
+    given = _read_environment(variable) if variable else _read_value(name)
+    asked = pb.SetSecretMsg(name=name, value=given, new_key=new_key)
     done = send_request(pb.ClientMessage(set_secret=asked)).secret_set
     verb = "Replaced" if done.replaced else "Stored"
     output.emit(
@@ -58,7 +64,7 @@ def set_secret(name: str, value: tuple[str, ...], variable: str | None) -> None:
 @secrets.command("list")
 @output.json_option
 def list_secrets() -> None:
-    """List the names, never the values."""
+    """List the names, never the values. A secret whose master key is missing is marked as unreadable."""
     answer = send_request(pb.ClientMessage(list_secrets=pb.ListSecretsMsg())).secret_list
 
     def render(_: Any) -> str:
@@ -70,7 +76,7 @@ def list_secrets() -> None:
                 numbers.format_time(info.updated_at),
                 str(info.uses),
                 numbers.format_time(info.used_at) or "never",
-                _render_scope(info.scope),
+                "unreadable: set it again" if info.unreadable else _render_scope(info.scope),
             ]
             for info in answer.secrets
         ]
@@ -88,6 +94,7 @@ def list_secrets() -> None:
                 "updated_at": info.updated_at,
                 "uses": info.uses,
                 "used_at": info.used_at or None,
+                "readable": not info.unreadable,
             }
             for info in answer.secrets
         ],

@@ -94,7 +94,7 @@ def _check_daemon_and_store(home: Paths, traces: list[pb.TraceHealth]) -> Iterat
         yield from run_check("models", lambda: _check_models(home, answer[2]))
         yield from _check_daemon(home, *answer)
         yield from run_check("mcp", lambda: mcp_checks.check_servers(asyncio.run(_fetch_mcp_servers(home))))
-        yield from run_check("secrets", lambda: secret_checks.check_key(home, asyncio.run(_count_secrets(home))))
+        yield from run_check("secrets", lambda: _check_secrets(home))
         yield from run_check("traces", lambda: _check_traces(asyncio.run(_fetch_trace_health(home)), traces))
         return
     yield from run_check("models", lambda: checks.models(home))
@@ -121,10 +121,16 @@ async def _fetch_trace_health(home: Paths) -> pb.TraceHealth:
     return answer.trace_health
 
 
-async def _count_secrets(home: Paths) -> int:
+def _check_secrets(home: Paths) -> Iterator[Finding]:
+    stored = asyncio.run(_fetch_secrets(home))
+    problems = list(secret_checks.check_key(home, len(stored)))
+    yield from problems or secret_checks.check_unreadable([info.name for info in stored if info.unreadable])
+
+
+async def _fetch_secrets(home: Paths) -> list[pb.SecretInfo]:
     async with asyncio.timeout(_DAEMON_SECONDS), connect(home.socket) as connection:
         answer = await connection.request(pb.ClientMessage(list_secrets=pb.ListSecretsMsg()))
-    return len(answer.secret_list.secrets)
+    return list(answer.secret_list.secrets)
 
 
 async def _fetch_mcp_servers(home: Paths) -> list[pb.McpServerInfo]:

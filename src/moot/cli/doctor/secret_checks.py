@@ -1,6 +1,7 @@
 """The check of `moot doctor` of stored secrets: whether the master key that opens them is there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from moot.cli.doctor import checks
 from moot.cli.doctor.checks import Finding
@@ -9,6 +10,7 @@ from moot.daemon.paths import Paths
 from moot.daemon.vault.master_key import MasterKey
 
 _CHECK = "secrets"
+_SHOWN = 3
 
 
 def count_stored(home: Paths) -> int:
@@ -26,6 +28,21 @@ def count_stored(home: Paths) -> int:
         connection.close(True)
 
 
+def _command_for(key_file: Path) -> str:
+    return "moot secrets set NAME" + ("" if MasterKey(key_file).may_be_new else " --new-key")
+
+
+def check_unreadable(names: Sequence[str]) -> Iterator[Finding]:
+    """Check the secrets that a running daemon cannot open although it has a key."""
+    if names:
+        yield checks.error(
+            _CHECK,
+            f"{numbers.format_plural(len(names), 'stored secret')} cannot be opened: {', '.join(names[:_SHOWN])}"
+            f"{' …' if len(names) > _SHOWN else ''}.",
+            "Set it again with `moot secrets set NAME`, or remove it with `moot secrets rm NAME`.",
+        )
+
+
 def check_key(home: Paths, count: int) -> Iterator[Finding]:
     """Check the file that holds or names the key. A keyring is not opened: it may ask for a password."""
     path = home.data / "vault.key"
@@ -37,5 +54,5 @@ def check_key(home: Paths, count: int) -> Iterator[Finding]:
         _CHECK,
         f"{numbers.format_plural(count, 'stored secret')} cannot be opened: {path}, the master key, {problem}.",
         "Restore a backup that was made with --with-keys, put that file back (mode 600), "
-        "or remove the secrets with `moot secrets rm` and set them again.",
+        f"or set the secrets again: {_command_for(path)}",
     )

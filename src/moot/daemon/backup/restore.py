@@ -20,7 +20,7 @@ from moot.daemon.backup import archive
 from moot.daemon.backup.home_backup import find_folder, find_key_file, is_setting, sync_folder
 from moot.daemon.backup.key_seal import MAX_SEALED, open_key
 from moot.daemon.paths import Paths, make_folder
-from moot.daemon.vault.master_key import KEY_BYTES, MasterKey
+from moot.daemon.vault.master_key import KEY_BYTES, MasterKey, note_not_restored
 from moot.domain.errors import BadRequest, StoreError
 from moot.failpoint import reach
 from moot.store.backup import copy_proven
@@ -134,6 +134,7 @@ def _stage_store(reader: archive.ArchiveReader, staged: Path) -> None:
 
 def _stage_key(reader: archive.ArchiveReader, paths: Paths, passphrase: str, exchange: Callable[[Path], Path]) -> None:
     if not passphrase:
+        _stage_consent(reader, paths, exchange)
         return
     if not reader.has(archive.SEALED_KEY):
         raise BadRequest("this backup has no key to the secrets", fix="Restore it without --with-keys.")
@@ -144,6 +145,19 @@ def _stage_key(reader: archive.ArchiveReader, paths: Paths, passphrase: str, exc
     handle = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(b"moot-vault-1 key " + base64.b64encode(key) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _stage_consent(reader: archive.ArchiveReader, paths: Paths, exchange: Callable[[Path], Path]) -> None:
+    """Note that secrets come without their key, so that they can be set again here. A key that is here stays in use."""
+    key_file = find_key_file(paths)
+    note = note_not_restored(key_file)
+    if reader.manifest.key == "none" or MasterKey(key_file).place != "none" or note.exists():
+        return
+    handle = os.open(exchange(note), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(b"The secrets were restored without their master key. The next one that is set gets a new key.\n")
         file.flush()
         os.fsync(file.fileno())
 

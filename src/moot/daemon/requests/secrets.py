@@ -20,11 +20,13 @@ class SecretRequests:
         principal.require_owner("set a secret")
         request = message.set_secret
         scope = _decode_scope(request.scope) if request.HasField("scope") else None
-        replaced = await self._vault.store(request.name, request.value, _holder_of(principal), scope=scope)
+        holder = _holder_of(principal)
+        replaced = await self._vault.store(request.name, request.value, holder, scope=scope, new_key=request.new_key)
         reply.send(pb.ServerMessage(secret_set=pb.SecretSet(name=request.name, replaced=replaced)))
 
     async def list_secrets(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("see the secrets")
+        unreadable = await self._vault.list_unreadable()
         secrets = [
             pb.SecretInfo(
                 name=info.name,
@@ -34,6 +36,7 @@ class SecretRequests:
                 updated_at=info.updated_at,
                 uses=info.uses,
                 used_at=info.used_at,
+                unreadable=(info.owner, info.name) in unreadable,
             )
             for info in await self._vault.list_all()
         ]

@@ -1,7 +1,8 @@
 """The master key of the vault, in the system keyring or in a private file. Created once.
 
 `vault.key` in the data folder says where the key is. While it exists, no other key is created, so that a locked keyring
-cannot lead to a loss of secrets.
+cannot lead to a loss of secrets. If it is missing while there are secrets, a new key is made only with the owner's
+consent: for one request, or noted beside it by the restore of a backup without the key.
 """
 
 import asyncio
@@ -25,6 +26,8 @@ from moot.domain.ports.clock import Clock
 KEY_BYTES = 32
 KEYRING = "moot"
 _FORM = "moot-vault-1"
+# Beside the file of the key: the owner restored secrets without their key, and the next one set may get a new key.
+_NOT_RESTORED = "-not-restored"
 _KEYRING_SECONDS = 60.0
 _T = TypeVar("_T")
 
@@ -43,6 +46,18 @@ class MasterKey:
         return self._path.exists()
 
     @property
+    def may_be_new(self) -> bool:
+        """Whether the owner restored secrets without their key, so that a key may be used that opens none of them."""
+        return note_not_restored(self._path).exists()
+
+    def settle(self) -> None:
+        """End the consent to a new key: from now on there are secrets that the key opens."""
+        note = note_not_restored(self._path)
+        if note.exists():
+            note.unlink(missing_ok=True)
+            _sync_folder(note.parent)
+
+    @property
     def place(self) -> str:
         """Return "keyring", "file", "none" while there is no key, or "broken"."""
         try:
@@ -58,6 +73,11 @@ class MasterKey:
             # A keyring uses another process and may wait for a person: in a thread that ends with the daemon.
             self._key = await _run_in_thread(lambda: load_key(self._path, self._place), self._clock)
         return self._key.view
+
+
+def note_not_restored(key_file: Path) -> Path:
+    """Return the file whose presence is the owner's consent to a new key."""
+    return key_file.with_name(key_file.name + _NOT_RESTORED)
 
 
 def load_key(path: Path, place: str) -> KeyMemory:

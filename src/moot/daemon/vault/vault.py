@@ -36,6 +36,8 @@ SIGNING_KEY = "local"
 ENCRYPTION, SIGNING = "encryption", "signing"
 LONGEST_DATA = 1024 * 1024
 _MOST_DECRYPTED = 256
+_SET_AGAIN = "Set the secrets again: moot secrets set NAME"
+_NEW_KEY = "give up what it seals and set the secrets again: moot secrets set NAME --new-key"
 # How long a decrypted value is still redacted after its token has expired.
 _LINGER_SECONDS = 3600.0
 
@@ -68,6 +70,8 @@ class Vault:
         self._seconds = decrypted_seconds
         # Values by owner and name.
         self._values: dict[tuple[str, str], str] = {}
+        # The owners and names of secrets that were sealed with another key, or damaged.
+        self._unreadable: set[tuple[str, str]] = set()
         self._decrypted: dict[str, _Decrypted] = {}
         self._opened = False
         self._opening = asyncio.Lock()
@@ -89,33 +93,44 @@ class Vault:
     async def _seal(self) -> Seal:
         return Seal(await self._master.get())
 
-    async def _open(self) -> None:
+    async def _open(self, *, new_key: bool = False) -> None:
+        """Open the stored secrets. With `new_key` the owner accepts a key that opens none of them."""
         async with self._opening:
             if self._opened:
                 return
             kept = await self._shelf.load_sealed()
-            if kept and not self._master.exists:
+            if kept and not self._master.exists and not new_key:
                 raise Unavailable(
-                    "the master key of the vault is missing", fix="Restore vault.key from a backup of the data folder."
+                    "the master key of the vault is missing",
+                    fix=_SET_AGAIN if self._master.may_be_new else f"Restore vault.key from a backup, or {_NEW_KEY}",
                 )
             if kept:
-                seal = await self._seal()
-                self._values = _open_secrets(seal, kept)
-                for (_, name), value in self._values.items():
+                values = _open_secrets(await self._seal(), kept)
+                if not values and not new_key:
+                    # If none can be opened, the key is wrong; a secret sealed with it now could be lost.
+                    raise _wrong_key_error("the vault")
+                self._values = values
+                self._unreadable = {(secret.owner, secret.name) for secret in kept} - values.keys()
+                for (_, name), value in values.items():
                     self._known.register(name, value)
+                if values:
+                    self._master.settle()
             self._opened = True
 
     # ---- secrets ---------------------------------------------------------------------------------
 
-    async def store(self, name: str, value: str, holder: Holder, *, scope: SecretScope | None = None) -> bool:
+    async def store(
+        self, name: str, value: str, holder: Holder, *, scope: SecretScope | None = None, new_key: bool = False
+    ) -> bool:
         """Store a secret of the holder's sender; return whether it replaced one of the same name.
 
-        Without a scope, one that is replaced keeps its scope.
+        Without a scope, one that is replaced keeps its scope. If the master key is missing, or opens none of the stored
+        secrets, `new_key` stores this one nevertheless; the others stay as they are.
         """
         secret_.check_name(name)
         secret_.check_value(value)
         await self._require_changeable(name, holder)
-        await self._open()
+        await self._open(new_key=new_key or self._master.may_be_new)
         # Registered with the redactor before it is stored: from here on nothing may show it.
         self._known.register(name, value)
         owner = holder.sender
@@ -124,10 +139,21 @@ class Vault:
         secret = SealedSecret(owner=owner, name=name, sealed=sealed)
         replaced = await self._shelf.put(secret, use, scope=scope and secret_.check_scope(scope))
         self._values[owner, name] = value
+        self._unreadable.discard((owner, name))
+        # Only now: until a secret is stored under the key, a crash must leave the consent to it.
+        self._master.settle()
         return replaced
 
     async def list_all(self) -> list[SecretInfo]:
         return await self._shelf.list_all()
+
+    async def list_unreadable(self) -> set[tuple[str, str]]:
+        """Return the owners and names of the stored secrets that cannot be opened."""
+        try:
+            await self._open()
+        except MootError:
+            return {(info.owner, info.name) for info in await self._shelf.list_all()}
+        return set(self._unreadable)
 
     async def list_for(self, sender: str) -> list[SecretInfo]:
         return [info for info in await self._list_visible(sender) if not info.scope.configuration_only]
@@ -162,6 +188,7 @@ class Vault:
         await self._shelf.remove(self._secret_use(owner, name, "delete", holder))
         # The redactor keeps the value until the daemon stops, because copies may still exist.
         self._values.pop((owner, name), None)
+        self._unreadable.discard((owner, name))
 
     async def judge(self, text: str, context: RunContext, *, tool: str, host: str) -> tuple[str, str]:
         """Return why a call with this text may not use the secrets it refers to, and why their owner is asked first."""
@@ -217,7 +244,7 @@ class Vault:
                 _require_allowed(secret_.refuse_host(info, host))
         value = self._values.get((secret_.OWNER, name))
         if value is None:
-            raise _unknown_error(name)
+            raise _lost_error(name) if (secret_.OWNER, name) in self._unreadable else _unknown_error(name)
         return value
 
     def _reveal_decrypted(self, reference: Reference, context: RunContext) -> str:
@@ -236,9 +263,12 @@ class Vault:
         return sorted(found, key=lambda info: info.owner != sender)
 
     async def _find(self, name: str, sender: str) -> SecretInfo:
-        for info in await self._candidates(name, sender):
+        candidates = await self._candidates(name, sender)
+        for info in candidates:
             if (info.owner, name) in self._values:
                 return info
+        if candidates:
+            raise _lost_error(name)
         # Whether somebody else has a secret of this name is not said.
         raise _unknown_error(name)
 
@@ -365,9 +395,6 @@ def _open_secrets(seal: Seal, kept: Sequence[SealedSecret]) -> dict[tuple[str, s
             values[secret.owner, secret.name] = seal.open(secret.sealed, place=place).decode()
         except ValueError:
             logger.warning("%s", _wrong_key_error(f"the secret {secret.name!r}").message)
-    if not values:
-        # If none can be opened, the key is wrong; a secret sealed with it now would be lost.
-        raise _wrong_key_error("the vault")
     return values
 
 
@@ -380,10 +407,17 @@ def _unknown_error(name: str) -> NotFound:
     return NotFound(f"there is no secret {name!r}", fix="secrets_list lists them.")
 
 
+def _lost_error(name: str) -> Unavailable:
+    return Unavailable(
+        f"the secret {name!r} cannot be opened: it was changed, or sealed with another master key",
+        fix=f"Set it again: moot secrets set {name}",
+    )
+
+
 def _wrong_key_error(what: str) -> Unavailable:
     return Unavailable(
         f"{what} cannot be opened: it was changed, or sealed with another master key",
-        fix="Restore the vault.key that belongs to this store, or remove the secret and set it again.",
+        fix=f"Restore the vault.key that belongs to this store, or {_NEW_KEY}",
     )
 
 

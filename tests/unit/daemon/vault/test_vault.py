@@ -172,7 +172,7 @@ async def test_a_sealed_value_moved_to_another_name_cannot_be_opened(
     with caplog.at_level(logging.WARNING):
         async with vault_at(tmp_path) as kit:
             assert "'HARMLESS' cannot be opened" in caplog.text
-            with pytest.raises(NotFound):
+            with pytest.raises(Unavailable, match="HARMLESS"):
                 await kit.vault.resolve("{{secret:HARMLESS}}", run(), tool="exec")
             # The other one is as good as ever, and the damaged one can be set again.
             assert await kit.vault.resolve("{{secret:ADMIN}}", run(), tool="exec") == {"{{secret:ADMIN}}": VALUE}

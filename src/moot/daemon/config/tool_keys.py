@@ -88,7 +88,13 @@ SANDBOX_KEYS = (
         "4294967296",
         check_at_least(33_554_432),
     ),
-    Key("temporary_bytes", int, "Size of a command's /tmp, /var/tmp and /dev/shm, each.", "536870912", check_at_least(1_048_576)),
+    Key(
+        "temporary_bytes",
+        int,
+        "Size of a command's /tmp, /var/tmp and /dev/shm, each.",
+        "536870912",
+        check_at_least(1_048_576),
+    ),
     Key("file_bytes", int, "Largest file that a command can write.", "4294967296", check_at_least(1_048_576)),
 )
 

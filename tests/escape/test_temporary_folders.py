@@ -1,6 +1,5 @@
-"""Folders below /tmp, /var/tmp and /dev/shm: seen where they are if they are given to a command, the rest is private."""
+"""Folders below /tmp, /var/tmp and /dev/shm: what is given to a command is seen where it is, the rest is private."""
 
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,6 +86,6 @@ async def test_a_home_reached_by_a_link_there(project: Bench, monkeypatch: pytes
     monkeypatch.setenv("HOME", str(link / "person"))
     (project.work.parent / "person" / "code").mkdir(parents=True)
     code = link / "person" / "code"
-    assert await project.say("echo made > file && pwd", cwd=code) == f"{os.path.realpath(code)}\n"
+    assert await project.say("echo made > file && pwd", cwd=code) == f"{project.work.parent}/person/code\n"
     assert (code / "file").read_text() == "made\n"
     assert "No such file" in await project.say(f"ls {LENT} {link}", cwd=code)

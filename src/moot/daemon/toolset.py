@@ -12,7 +12,8 @@ from moot.daemon.config.agent_keys import find_agents_folder, find_foreign_folde
 from moot.daemon.config.config_file import ConfigFile
 from moot.daemon.paths import Paths, make_folder
 from moot.daemon.vault.content_seal import FileContentSeal
-from moot.daemon.vault.vault import Keychain, Vault
+from moot.daemon.vault.keychain import Keychain
+from moot.daemon.vault.vault import Vault
 from moot.domain.agent import FileProblem
 from moot.domain.config import ToolsConfig
 from moot.domain.conversation import ConversationKey

@@ -172,8 +172,8 @@ def _render_restored(data: dict[str, Any]) -> str:
     if not data.get("has_key", True):
         lines.append(
             "The key to the stored secrets is not here. Restore again with --with-keys if the backup has it, or copy"
-            " data/vault.key of the old home. Otherwise set the secrets again: moot secrets set NAME. The first one gets"
-            " a new key; those you do not set again stay unreadable."
+            " data/vault.key of the old home. Otherwise set the secrets again: moot secrets set NAME. The first one"
+            " gets a new key; those you do not set again stay unreadable."
         )
     return "\n".join(output.wrap_prose(sanitize.line(line), sys.stdout, indent="  ") for line in lines)
 

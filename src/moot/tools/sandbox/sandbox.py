@@ -30,7 +30,6 @@ from moot.tools.sandbox.process import Process
 from moot.tools.sandbox.starting import START_SECONDS, start_whole
 from moot.tools.sandbox.tape import OutputBuffer
 from moot.tools.sandbox.toolchain import NO_TOOLCHAIN, Toolchain, find_toolchain, list_search_path
-from moot.tools.sandbox.usage import TEMPORARY_FOLDERS
 
 _FIX = (
     "Install bubblewrap (pip install 'moot[exec]', or your system's package), allow user namespaces, "
@@ -229,7 +228,7 @@ class Sandbox:
     ) -> list[str]:
         """Return the arguments of `inside`, the first program in the sandbox."""
         plan = {
-            "writable": ["/dev", *TEMPORARY_FOLDERS, *([standing.path] if standing.writable else [])],
+            "writable": [*view.WRITABLE, *([standing.path] if standing.writable else [])],
             "limits": self._process_limits() if report.confined else {},
             "landlock": report.confined,
             "guard": "" if report.confined else standing.path,

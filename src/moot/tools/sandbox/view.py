@@ -32,6 +32,8 @@ _KERNEL_FILES = ("/proc/sysrq-trigger", "/proc/mtrr", "/proc/kcore", "/proc/kmsg
 INSIDE = "/.moot/inside.py"
 # Where a folder lies that is lent to one command.
 LENT = "/.moot/lent"
+# Where every command may write; of /dev only the devices.
+WRITABLE = ("/dev", *TEMPORARY_FOLDERS)
 
 
 class WorkingDirectory(Struct, frozen=True, kw_only=True):
@@ -129,7 +131,6 @@ def add_mounts(
 ) -> None:
     """Add the mounts, in order."""
     spared = os.path.realpath(workspaces) if workspaces is not None else ""
-    tmp = str(config.temporary_bytes)
     private = _find_private()
     readable = _drop_own(lent.folders, protected)
     roots = _mount_system(mounts)
@@ -140,12 +141,7 @@ def add_mounts(
             _mount_readable(mounts, path)
     mounts.add("--proc", "/proc")
     _mount_kernel(mounts)
-    # Its own tmpfs has no limit, and nobody needs to make anything there.
-    mounts.add("--dev", "/dev", "--remount-ro", "/dev")
-    for folder in TEMPORARY_FOLDERS:
-        # Not a link from one to another: a folder that is bound below it would lie elsewhere than at its own path.
-        mounts.add("--perms", "1777", "--size", tmp, "--tmpfs", folder)
-    mounts.add("--dir", "/tmp/home", "--dir", "/run")
+    _mount_temporary(mounts, config)
     for path in covered:
         _mount_readable(mounts, path)
     for place, target in lent.links:
@@ -303,6 +299,16 @@ def _mount_system(mounts: Mounts) -> list[str]:
             mounts.add("--ro-bind", path, path)
             found.append(path)
     return found
+
+
+def _mount_temporary(mounts: Mounts, config: SandboxConfig) -> None:
+    """Mount the devices, and the folders that a command has of its own."""
+    # The tmpfs of /dev has no limit, and nobody needs to make anything there.
+    mounts.add("--dev", "/dev", "--remount-ro", "/dev")
+    for folder in TEMPORARY_FOLDERS:
+        # Not a link from one to another: a folder that is bound below it would lie elsewhere than at its own path.
+        mounts.add("--perms", "1777", "--size", str(config.temporary_bytes), "--tmpfs", folder)
+    mounts.add("--dir", "/tmp/home", "--dir", "/run")
 
 
 def _mount_kernel(mounts: Mounts) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from moot.daemon.clock import ManualClock, SystemClock
+from moot.daemon.vault.keychain import Keychain
 from moot.daemon.vault.master_key import MasterKey
-from moot.daemon.vault.vault import Keychain, Vault
+from moot.daemon.vault.vault import Vault
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports.tool import RunContext, Tool
 from moot.redaction.redactor import Redactor

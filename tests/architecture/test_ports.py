@@ -101,7 +101,7 @@ PORTS = {
     "SecretConsent": in_process("daemon.vault.vault.Vault", "daemon/vault/test_vault"),
     "SealerSource": in_process("daemon.vault.vault.Vault", "daemon/vault/test_vault"),
     "Sealer": in_process("daemon.vault.seal.Seal", "daemon/vault/test_vault"),
-    "Keys": in_process("daemon.vault.vault.Keychain", "daemon/vault/test_vault"),
+    "Keys": in_process("daemon.vault.keychain.Keychain", "daemon/vault/test_vault"),
     "SecretRegistry": in_process("redaction.redactor.Redactor", "redaction/test_redaction"),
 }
 

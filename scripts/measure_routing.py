@@ -121,6 +121,25 @@ def judge_rare() -> list[Judged]:
     ]
 
 
+def find_strangers(name: str) -> list[tuple[dict[str, Any], list[Agent]]]:
+    """The requests of a set for agents, each with the team after its own: questions that none of the agents is for."""
+    teams = list(load_teams(f"{name}_agents.json").values())
+    place = {agent.name: number for number, team in enumerate(teams) for agent in team if agent.name not in ROLES}
+    return [(row, teams[(place[row["agent"]] + 1) % len(teams)]) for row in rows(f"{name}.jsonl") if "agent" in row]
+
+
+def judge_strangers() -> list[Judged]:
+    """Those requests, labelled by the kind of agent that they got: right is a role or none."""
+    router, embedded = Router(), {agent.name for agent in load_packaged()} - set(ROLES)
+    judged = []
+    for row, team in (*find_strangers("rare"), *find_strangers("practice")):
+        route = router.route(row["text"], team, ALL_TOOLS)
+        is_right = route.agent in ("", *ROLES)
+        label = DIRECT if is_right else "embedded" if route.agent in embedded else "own"
+        judged.append(Judged(label=label, language=row["language"], is_right=is_right, is_certain=route.certain))
+    return judged
+
+
 def judge(
     requests: Sequence[dict[str, Any]], folder: str = "agents", crowd: Sequence[Agent] = (), is_set_up: bool = False
 ) -> list[Judged]:

@@ -12,6 +12,7 @@ from scripts.measure_routing import (
     Result,
     judge,
     judge_rare,
+    judge_strangers,
     judge_team,
     load_everybody,
     load_teams,
@@ -157,11 +158,19 @@ were in sight while the last weights were chosen.
 - The same holds for `rare.jsonl`, which is for tuning: {rare.right} of {rare.count} requests for {rare_agents} agents
   with rare subjects, in teams of eight, are right. [ADR 13](adr/0013-routing-by-a-table.md) says what was tried.
 
+### Questions that fit no agent
+
+A question of a subject that none of the agents present is for is often given to the agent whose subject is least far
+away. Of {strange.count} such requests (those for agents in `rare.jsonl` and `practice.jsonl`, each among the agents of
+another team; they are for tuning) {strange_own} get one of the user's agents suggested and {strange_embedded} an
+embedded one, {strange.certain_wrong} of them as certain. The orchestrator sees that it is not certain, and decides.
+
 ## Training
 
 `./dev train-routing` learns from `scripts/routing_data` (requests and patterns in five languages) and from the labelled
-requests that are for tuning, writes `classifier.bin` next to the router and measures again. It needs only Python,
-takes a minute of processor time, and is deterministic. `./dev train-routing check` uses cross-validation on
+requests that are for tuning, writes `classifier.bin` next to the router, fits the weights of subjects
+(`scripts/fit_subjects.py`, `subject_weights.json`) and measures again. It needs only Python, takes some minutes,
+and is deterministic. `./dev train-routing check` uses cross-validation on
 patterns that the classifier has not seen. The meanings of words are in `word_vectors.bin`, made by
 `scripts/make_word_vectors.py` from `scripts/routing_data/words` and two packages of word vectors. See
 [ADR 13](adr/0013-routing-by-a-table.md).
@@ -224,6 +233,7 @@ def document() -> str:
     all_everyday = [one for judged in everyday.values() for one in judged]
     names = {"role": "roles and direct answers", "agent": "agents of a user's", "missing": "what nobody can do"}
     old, crowded = judge_old()
+    strangers = judge_strangers()
     by_language = {name: [one for one in kinds["role"] if one.language == name] for name in LANGUAGES}
     by_role = {name: total(one for one in kinds["role"] if one.label == name) for name in LABELS}
     return PAGE.format(
@@ -258,6 +268,9 @@ def document() -> str:
             table_row(NAMES[name], [one for one in all_usual if one.language == name]) for name in LANGUAGES
         ),
         rare=total(judge_rare()),
+        strange=total(strangers),
+        strange_own=sum(one.label == "own" for one in strangers),
+        strange_embedded=sum(one.label == "embedded" for one in strangers),
         rare_agents=len({row["agent"] for row in rows("rare.jsonl") if "agent" in row}),
         development=total(judge(rows("development.jsonl"), folder="development_agents")),
         development_agents=len({row["agent"] for row in rows("development.jsonl")}),

@@ -13,13 +13,20 @@ from moot.domain.agent import ROLES, Agent, AgentSource
 from moot.domain.trace import PAYLOAD_LENGTH
 from moot.multiagent.routing import router as router_module
 from moot.multiagent.routing.availability import CAPABILITIES
-from moot.multiagent.routing.classifier import DIRECT, FILE
+from moot.multiagent.routing.classifier import DIRECT, FILE, load_classifier
 from moot.multiagent.routing.concepts import LANGUAGES, load_concepts
 from moot.multiagent.routing.router import Route, Router
-from moot.multiagent.routing.text_features import read
-from moot.multiagent.routing.word_vectors import Meaning, combine, compare_topics, find_places
+from moot.multiagent.routing.subject_weights import load_subject_weights
+from moot.multiagent.routing.text_features import fold, read, stem
+from moot.multiagent.routing.word_vectors import (
+    Meaning,
+    combine,
+    compare_topics,
+    find_places,
+    load_word_vectors,
+)
 from moot.multiagent.teammates.briefing import render_advice
-from scripts import train_routing
+from scripts import fit_subjects, train_routing
 from scripts.measure_routing import (
     ALL_TOOLS,
     DEFAULT_ROLES,
@@ -27,6 +34,7 @@ from scripts.measure_routing import (
     LABELLED,
     LABELS,
     Judged,
+    judge_strangers,
     load_everybody,
     load_roles,
     load_teams,
@@ -134,6 +142,41 @@ def test_the_page_says_what_is_measured() -> None:
 def test_the_model_was_made_from_the_shipped_data() -> None:
     about = json.loads(FILE.read_bytes().partition(b"\n")[0])
     assert about["learnt_from"] == train_routing.digest(), "run: ./dev train-routing"
+
+
+def test_the_weights_of_subjects_were_fitted_to_the_shipped_data() -> None:
+    assert load_subject_weights().learnt_from == fit_subjects.digest(), "run: ./dev train-routing"
+
+
+def test_the_words_of_the_dictionary_are_in_the_table() -> None:
+    keys: list[str] = []
+    for line in (train_routing.DATA / "words" / "dictionary.txt").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            english, *others = ([fold(word.strip()) for word in column.split(",")] for column in line.split("|"))
+            # A word with a hyphen has no vector, and neither do its translations.
+            known = [word for phrase in english for word in phrase.split() if word.isascii() and word.isalpha()]
+            translated = zip(LANGUAGES[1:], others if known else [[]] * 4, strict=True)
+            keys += [stem(word) for word in known]
+            keys += [f"{name}:{word}" for name, words in translated for word in words if word and " " not in word]
+    assert len(keys) > 5000
+    absent = [key for key in keys if load_word_vectors().find(key) < 0]
+    assert absent == [], "run: python -m scripts.make_word_vectors"
+
+
+def test_weights_are_fitted_to_what_tells_requests_apart() -> None:
+    assert fit_subjects.solve([[2.0, 1.0], [1.0, 3.0]], [5.0, 10.0]) == pytest.approx([1.0, 3.0])
+    team, model = load_teams("practice_agents.json"), load_classifier()
+    cases = [fit_subjects.make_case(row, team[row["team"]], model) for row in rows("practice.jsonl")]
+    _, similarity, lead, advice, *_ = fit_subjects.fit_weights(cases)
+    assert min(similarity, lead, advice) > 0
+    assert fit_subjects.fit_weights(cases) == fit_subjects.fit_weights(cases)
+
+
+def test_a_question_that_fits_no_agent_is_not_given_to_one_with_certainty() -> None:
+    strange = total(judge_strangers())
+    assert strange.certain_wrong == 0
+    # Slightly under what was measured.
+    assert strange.accuracy >= 0.35
 
 
 def test_training_is_deterministic(monkeypatch: pytest.MonkeyPatch) -> None:

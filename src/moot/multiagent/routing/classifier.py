@@ -86,7 +86,11 @@ class Classifier(Struct, frozen=True):
 @cache
 def load_classifier() -> Classifier:
     """Load the classifier, once. Called at the first request, so that a daemon that routes nothing does not load it."""
-    head, _, body = FILE.read_bytes().partition(b"\n")
+    return decode(FILE.read_bytes())
+
+
+def decode(content: bytes) -> Classifier:
+    head, _, body = content.partition(b"\n")
     about = json.loads(head)
     count, width = about["features"], len(about["labels"])
     rarities = body[4 * count : 5 * count]

@@ -1,7 +1,8 @@
 """Decides which agent a request is for, with reasons: CLASSIFY, MATCH, SELECT, SCOPE, EXECUTE.
 
 `classifier` recognises requests for the built-in roles, `agent_match` those for other agents by their definitions, and
-`availability` knows which capabilities are missing. An uncertain decision is marked as such.
+`availability` knows which capabilities are missing. An uncertain decision is marked as such. The weights of
+`subject_weights` are fitted; those below were chosen by hand (`tests/routing/README.md` says with which requests).
 """
 
 import math
@@ -23,6 +24,7 @@ from moot.multiagent.routing.classifier import (
     find_rarity,
     load_classifier,
 )
+from moot.multiagent.routing.subject_weights import load_subject_weights
 from moot.multiagent.routing.text_features import excerpt, features, readable, spell
 
 # Words that a request and an agent have in common count from this strength on: one rare keyword, or a few common ones.
@@ -31,15 +33,12 @@ _FAINT = 0.35
 _HALF = 0.8
 # From this similarity on the trace mentions the subject.
 _RELATED = 0.2
-# How likely a request is for the agent of the most similar subject, by logistic regression: the constant, the
-# similarity, how far it is ahead of the next, and the logarithms of the shares of advice, direct answers and what
-# nobody can do.
-_GATE = (-2.6, 11.6, 6.0, 1.6, 0.3, -0.7)
+# Added to shares before their logarithm is taken.
 _LEAST_SHARE = 0.02
 # The most that a subject alone gives to agents, so that it never makes a decision certain.
 _MOST_BY_SUBJECT = 0.75
-# How much of that they take from roles.
-_FROM_ROLES = 0.35
+# How much of that they take from roles. Requests for tuning would favour more; roles would lose among many agents.
+FROM_ROLES = 0.35
 # How much faster more similar agents gain.
 _SHARP = 30.0
 # How much of the share of advice counts as a direct answer: requests for roles are sometimes taken for advice.
@@ -80,7 +79,25 @@ class Route(Struct, frozen=True, kw_only=True):
     candidates: tuple[Candidate, ...] = ()
 
 
-class _Option(Struct, frozen=True):
+class Compared(Struct, frozen=True, kw_only=True):
+    """A request compared with the built-in roles and all agents."""
+
+    # The classifier's probability of each label, and the features it knew.
+    shares: dict[str, float]
+    known: Known
+    # The built-in roles that are present.
+    roles: frozenset[str]
+    matches: dict[str, Match]
+    # The agents that the request calls by name.
+    called: frozenset[str]
+
+    @property
+    def customs(self) -> dict[str, Match]:
+        """Return the matches of the agents that the classifier was not trained on."""
+        return {name: common for name, common in self.matches.items() if name not in self.roles}
+
+
+class Option(Struct, frozen=True):
     """A possible target of a request, with its weight."""
 
     weight: float
@@ -100,21 +117,26 @@ class Router:
     def route(self, text: str, agents: Sequence[Agent], tools: Collection[str]) -> Route:
         text = excerpt(text)
         model = load_classifier()
-        request = prepare(text)
+        compared = compare(text, agents, model)
+        options = weigh(compared, find_missing(compared.roles, tuple(tools)), load_subject_weights().weights)
+        classified = _explain_classification(text, compared.shares, compared.known, model)
         by_name = {agent.name: agent for agent in agents}
-        roles = frozenset(
-            agent.name for agent in agents if agent.source is AgentSource.BUILT_IN and agent.name in ROLES
-        )
-        matches = {
-            name: match(request, agent, find_rarity, by_subject=name not in roles) for name, agent in by_name.items()
-        }
-        found = features(request.reading, request.concepts) | _keyword_features({name: matches[name] for name in roles})
-        known = model.look_up(found)
-        shares = model.classify(known)
-        called = find_mentions(text).union(name for name, common in matches.items() if common.called)
-        options = _weigh(shares, roles, matches, called, find_missing(roles, tuple(tools)))
-        classified = _explain_classification(text, shares, known, model)
-        return _decide(by_name, matches, options, classified, called, tools)
+        return _decide(by_name, compared.matches, options, classified, compared.called, tools)
+
+
+def compare(text: str, agents: Sequence[Agent], model: Classifier) -> Compared:
+    request = prepare(text)
+    roles = frozenset(agent.name for agent in agents if agent.source is AgentSource.BUILT_IN and agent.name in ROLES)
+    matches = {agent.name: match(request, agent, find_rarity, by_subject=agent.name not in roles) for agent in agents}
+    found = features(request.reading, request.concepts) | _keyword_features({name: matches[name] for name in roles})
+    known = model.look_up(found)
+    return Compared(
+        shares=model.classify(known),
+        known=known,
+        roles=roles,
+        matches=matches,
+        called=find_mentions(text).union(name for name, common in matches.items() if common.called),
+    )
 
 
 def _keyword_features(matches: dict[str, Match]) -> set[str]:
@@ -123,30 +145,29 @@ def _keyword_features(matches: dict[str, Match]) -> set[str]:
     return keywords | {f"c:{name}" for name, common in matches.items() if common.capabilities}
 
 
-def _weigh(
-    shares: dict[str, float],
-    roles: frozenset[str],
-    matches: dict[str, Match],
-    called: frozenset[str],
+def weigh(
+    compared: Compared,
     missing: dict[str, Capability],
-) -> list[_Option]:
+    by_subject: Sequence[float],
+    from_roles: float = FROM_ROLES,
+) -> list[Option]:
     """Return all possible targets of the request, most likely first."""
-    customs = {name: common for name, common in matches.items() if name not in roles}
-    shares, weights = _share_with_agents(shares, customs)
+    roles = compared.roles
+    shares, weights = _share_with_agents(compared.shares, compared.customs, by_subject, from_roles)
     for name in roles:
         weights[name] = 0.0 if name in missing else shares[name]
     if "vault" in roles and PAYMENT not in missing:
         weights["vault"] += shares[PAYMENT]
-    for name in called & matches.keys():
+    for name in compared.called & compared.matches.keys():
         weights[name] += _CALLED
-    options = [_Option(weight, agent) for agent, weight in weights.items()]
-    options.append(_Option(shares[DIRECT] + _ADVICE_WEIGHT * shares[ADVICE]))
-    options += [_Option(shares[label], missing=capability) for label, capability in missing.items()]
+    options = [Option(weight, agent) for agent, weight in weights.items()]
+    options.append(Option(shares[DIRECT] + _ADVICE_WEIGHT * shares[ADVICE]))
+    options += [Option(shares[label], missing=capability) for label, capability in missing.items()]
     return sorted(options, key=lambda one: (-one.weight, one.name))
 
 
 def _share_with_agents(
-    shares: dict[str, float], customs: dict[str, Match]
+    shares: dict[str, float], customs: dict[str, Match], by_subject: Sequence[float], from_roles: float
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return the classifier's reduced shares, and the weights of the agents that it was not trained on.
 
@@ -159,8 +180,8 @@ def _share_with_agents(
     likely = {name: math.exp(_SHARP * (common.meaning - near)) for name, common in customs.items()}
     fits = sum(likely.values())
     clear = max(shares[name] for name in ROLES) ** _CLEAR
-    taken = (1 - _SUBJECT_YIELD * clear) * _estimate(shares, list(customs.values()))
-    given = {label: share * taken * (_FROM_ROLES if label in ROLES else 1.0) for label, share in shares.items()}
+    taken = (1 - _SUBJECT_YIELD * clear) * _estimate(find_signals(shares, customs), by_subject)
+    given = {label: share * taken * (from_roles if label in ROLES else 1.0) for label, share in shares.items()}
     free = sum(given.values())
     weights = {
         name: free * likely[name] / fits + (1 - _YIELD * clear) * (max(0.0, common.strength - _FAINT) / _HALF) ** 2
@@ -169,16 +190,26 @@ def _share_with_agents(
     return {label: share - given[label] for label, share in shares.items()}, weights
 
 
-def _estimate(shares: dict[str, float], customs: Sequence[Match]) -> float:
-    """Return how likely the request is for one of these agents, judged by its subject."""
-    first, *others = sorted(customs, key=lambda common: -common.meaning)
+def find_signals(shares: dict[str, float], customs: dict[str, Match]) -> tuple[float, ...]:
+    """Return what shows whether a request is for the agent of the most similar subject; () if no subject is similar.
+
+    In the order of `SubjectWeights.weights`: 1, the similarity, how far it is ahead of the next, and the logarithms of
+    the shares of advice, of direct answers and of what nobody can do.
+    """
+    first, *others = sorted(customs.values(), key=lambda common: -common.meaning)
     if not first.meaning:
-        return 0.0
+        return ()
     lead = first.meaning - max((common.meaning for common in others), default=first.meaning)
     unsupported = shares[UNSUPPORTED] * (1 - first.unusual)
     logs = (math.log(share + _LEAST_SHARE) for share in (shares[ADVICE], shares[DIRECT], unsupported))
-    odds = sum(map(mul, _GATE, (1.0, first.meaning, lead, *logs)))
-    return _MOST_BY_SUBJECT / (1 + math.exp(-odds))
+    return (1.0, first.meaning, lead, *logs)
+
+
+def _estimate(signals: Sequence[float], weights: Sequence[float]) -> float:
+    """Return how likely the request is for one of these agents, judged by its subject."""
+    if not signals:
+        return 0.0
+    return _MOST_BY_SUBJECT / (1 + math.exp(-sum(map(mul, weights, signals))))
 
 
 def _explain_classification(text: str, shares: dict[str, float], known: Known, model: Classifier) -> str:
@@ -192,7 +223,7 @@ def _explain_classification(text: str, shares: dict[str, float], known: Known, m
 def _decide(
     agents: dict[str, Agent],
     matches: dict[str, Match],
-    options: Sequence[_Option],
+    options: Sequence[Option],
     classified: str,
     called: frozenset[str],
     tools: Collection[str],
@@ -235,7 +266,7 @@ def _note_limits(agent: str, tools: Collection[str]) -> str:
     return f" {SCHEDULES_OFF}" if agent == "automator" and not has_tool(("cron_*",), tools) else ""
 
 
-def _explain_match(best: _Option, matches: dict[str, Match], called: frozenset[str]) -> str:
+def _explain_match(best: Option, matches: dict[str, Match], called: frozenset[str]) -> str:
     """Return what the request has in common with the chosen agent; for a direct answer, which keywords it contains."""
     if not best.agent:
         heard = sorted(name for name, common in matches.items() if common.keywords)
@@ -257,7 +288,7 @@ def _explain_scope(agent: Agent | None) -> str:
     return f"at most {patterns}, less where allowed_tools says so"
 
 
-def _explain_execution(best: _Option, agent: Agent | None) -> str:
+def _explain_execution(best: Option, agent: Agent | None) -> str:
     if best.missing is not None:
         return "say what is missing and what would enable it"
     if agent is None:

@@ -154,7 +154,8 @@ were in sight while the last weights were chosen.
 |---|--:|--:|--:|--:|--:|
 {usual_languages}
 
-- An agent with a rare subject is found for two of five requests (`usual`) to three of five (`rare.jsonl`). Where you write such an agent, give it keywords.
+- An agent with a rare subject is found for two of five requests (`usual`) to three of five (`rare.jsonl`).
+  Where you write such an agent, give it keywords.
 - The same holds for `rare.jsonl`, which is for tuning: {rare.right} of {rare.count} requests for {rare_agents} agents
   with rare subjects, in teams of eight, are right. [ADR 13](adr/0013-routing-by-a-table.md) says what was tried.
 

@@ -175,7 +175,8 @@ def require_rules(ask: Ask, decision: Decision, *, whole: bool = False, pattern:
         raise Conflict(message, fix="Allow it once.")
     raise Conflict(
         f"{message}: its run has read untrusted text, and no rule applies to such a run",
-        fix="Allow it once, or deny it; `moot trust` marks the conversation so far as trusted.",
+        fix="Allow it once, or deny it;"
+        f" `moot trust {ask.key.agent} --as {ask.key.sender}` marks the conversation so far as trusted.",
     )
 
 

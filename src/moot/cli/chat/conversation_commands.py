@@ -6,6 +6,7 @@ from typing import Protocol
 from moot.cli.chat import lines
 from moot.cli.chat.screen import Screen
 from moot.cli.markdown.styles import HANG, Line
+from moot.cli.program import hint
 from moot.cli.render import agent_data, numbers, sanitize
 from moot.cli.render.stretches import list_resumable
 from moot.domain.errors import BadRequest, NotFound
@@ -108,7 +109,7 @@ class ConversationCommands:
         found = (await self._chat.request(pb.ClientMessage(list_memories=message))).memory_list
         rows = [_row(*agent_data.render_memory(memory)) for memory in found.memories[:_MOST_LISTED]]
         if len(found.memories) > _MOST_LISTED or found.next_cursor:
-            rows.append(lines.dim(f"more: moot memory --agent {self._chat.agent}"))
+            rows.append(lines.dim(hint(f"more: moot memory --agent {self._chat.agent}")))
         nothing = "nothing found" if words else f"{sanitize.name(self._chat.agent)} remembers nothing about you yet"
         return rows or [lines.render_notice(nothing)]
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from moot.cli.markdown.styles import CODE, HANG, INDENT, Line, count_columns
 from moot.cli.markdown.text_format import TextFormat
+from moot.cli.program import hint
 from moot.cli.render import (
     approvals,
     asker_lines,
@@ -79,12 +80,12 @@ def render_withdrawn(content: str) -> Line:
 
 def render_notice(text: str) -> Line:
     """A notice of Moot itself."""
-    return [("class:notice", f"· {sanitize.line(text)}")]
+    return [("class:notice", f"· {sanitize.line(hint(text))}")]
 
 
 def render_error(text: str, fix: str = "") -> list[Line]:
-    lines: list[Line] = [[("class:error", f"✗ {part}")] for part in sanitize.clean(text).split("\n")]
-    return lines + ([[("class:dim", f"  {sanitize.line(fix)}")]] if fix else [])
+    lines: list[Line] = [[("class:error", f"✗ {part}")] for part in sanitize.clean(hint(text)).split("\n")]
+    return lines + ([[("class:dim", f"  {sanitize.line(hint(fix))}")]] if fix else [])
 
 
 def render_tool_call(call: pb.ToolCallInfo, result: pb.ToolResultEvent, columns: int = 2 * _TOOL_COLUMNS) -> Line:

@@ -17,6 +17,7 @@ from moot.cli.chat.mode_switch import ModeSwitch
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.view import RunView
 from moot.cli.markdown.styles import Line
+from moot.cli.program import hint
 from moot.client.connection import Runnable
 from moot.client.errors import Unreachable
 from moot.domain.errors import MootError, NotFound
@@ -207,7 +208,7 @@ class OtherTurns:
         mail = getattr(event.body, _MAIL[event.kind])
         # Nobody knows who sent mail that has no id.
         if mail.mail_id:
-            line = lines.render_mail(mail.from_agent, mail.to_agent, mail.body, _MAIL_NOTES.get(event.kind, ""))
+            line = lines.render_mail(mail.from_agent, mail.to_agent, mail.body, hint(_MAIL_NOTES.get(event.kind, "")))
             self._mail_shown.append(line)
             self._chat.screen.show(line)
 

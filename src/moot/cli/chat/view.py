@@ -5,6 +5,7 @@ from collections.abc import Callable
 from moot.cli.chat import lines
 from moot.cli.markdown.styles import INDENT, Line, count_columns
 from moot.cli.markdown.text_format import MessageText, TextFormat
+from moot.cli.program import hint
 from moot.cli.render import calls, colours, preparation, questions, sanitize
 from moot.cli.render.questions import ASK_TOOL
 from moot.domain.user_message import SEND_USER_MESSAGE
@@ -224,7 +225,7 @@ class RunView:
         if event.outcome != "completed":
             finished.append(lines.render_ending(event.outcome, event.error))
         elif event.error:
-            finished.append(lines.dim(event.error))
+            finished.append(lines.dim(hint(event.error)))
         return finished
 
     # ---- helpers ----

@@ -9,6 +9,7 @@ from moot.cli.commands.ask import working_folder
 from moot.cli.connect import send_request
 from moot.cli.name_completion import complete_folders
 from moot.cli.options import conversation_arguments
+from moot.cli.program import hint
 from moot.cli.render import sanitize
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
@@ -41,6 +42,6 @@ def _render_place(place: pb.WorkingDirectory, agent: str, sender: str) -> str:
     path = sanitize.name(place.cwd)
     if place.is_missing:
         whose = f" --as {shlex.quote(sender)}" if sender else ""
-        command = f"moot cwd {shlex.quote(agent)}{whose}"
+        command = hint(f"moot cwd {shlex.quote(agent)}{whose}")
         return f"{path} (does not exist)\nSet another: {command} DIRECTORY, or {command} --own"
     return f"{path} (the conversation's own folder)" if place.is_own else path

@@ -344,7 +344,7 @@ def _render_active(active: list[pb.ActiveConversationInfo]) -> str:
 def _render_sandbox(stats: pb.DaemonStats) -> list[str]:
     """Say what confines and limits commands. Only the owner is told."""
     if stats.sandbox == "missing":
-        return ["Commands are refused: there is no sandbox. Run: moot doctor"]
+        return [hint("Commands are refused: there is no sandbox. Run: moot doctor")]
     if stats.sandbox == "none":
         return ["Commands run without a sandbox, as configured."]
     if not stats.sandbox:

@@ -14,6 +14,7 @@ from moot.cli import output
 from moot.cli.connect import run_connected
 from moot.cli.name_completion import complete_files
 from moot.cli.options import sender_option
+from moot.cli.program import hint
 from moot.cli.render import sanitize, terminal
 from moot.cli.render.numbers import format_plural
 from moot.cli.stdin import read_stdin
@@ -199,7 +200,7 @@ def _render_total(total: _Total, count: int) -> str:
     if total.proposed:
         rows.append(f"New: {', '.join(map(sanitize.line, sorted(set(total.proposed))))}.")
     if total.conflicts:
-        rows.append(f"{format_plural(total.conflicts, 'fact')} in conflict: see `moot graph conflicts`.")
+        rows.append(hint(f"{format_plural(total.conflicts, 'fact')} in conflict: see `moot graph conflicts`."))
     if total.refusals:
         listed = [[each.place, each.reason] for each in total.refusals[:_PRINTED]]
         rows.append(terminal.render_table(["REFUSED", "REASON"], listed))

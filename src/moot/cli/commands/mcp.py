@@ -82,7 +82,7 @@ def add(name: str, command: tuple[str, ...], **options: Any) -> int:
         info = _review(info, options["digest"])
         said.append(_render_offer(info))
         said += tool_notices.list_searched_tools()
-    said += [f"`moot mcp test {name}` shows its tools."] if options["no_test"] else []
+    said += [hint(f"`moot mcp test {name}` shows its tools.")] if options["no_test"] else []
     data = {"name": name, "config": str(find_paths().config), "reloaded": told, "readable": table.get("readable", [])}
     data |= {"server": _server_data(info) if info is not None else None}
     output.emit(data, render=lambda _: "\n".join(said), error=problem)
@@ -156,7 +156,7 @@ def _render_offer(info: pb.McpServerInfo) -> str:
     names = [tool.name for tool in info.tools if tool.state == "ready"]
     unfit = sum(tool.state == "refused" for tool in info.tools)
     said = [f"{len(names)} tool{'s' * (len(names) > 1)}: {sanitize.line(', '.join(names))}."] if names else []
-    said += [f"{unfit} more: see `moot mcp test {info.name}`."] if unfit else []
+    said += [hint(f"{unfit} more: see `moot mcp test {info.name}`.")] if unfit else []
     return " ".join([*said, *_render_waiting(info)]) or "It offers no tools."
 
 
@@ -166,7 +166,7 @@ def _render_waiting(info: pb.McpServerInfo) -> list[str]:
         return []
     digest = join_digests(tool.digest for tool in waiting)
     few = f"{len(waiting)} tools wait" if len(waiting) > 1 else "1 tool waits"
-    return [f"{few} for your approval: moot mcp approve {info.name} --digest {digest}"]
+    return [hint(f"{few} for your approval: moot mcp approve {info.name} --digest {digest}")]
 
 
 def _review(info: pb.McpServerInfo, digest: str) -> pb.McpServerInfo:
@@ -363,7 +363,7 @@ def _render_state(info: pb.McpServerInfo) -> str:
     if not info.enabled:
         return "off"
     waiting = f"{len(list_waiting(info))} to approve" if list_waiting(info) else ""
-    return info.problem or waiting or ("ready" if info.tools else "not asked yet")
+    return hint(info.problem) or waiting or ("ready" if info.tools else "not asked yet")
 
 
 def _render_tool(tool: pb.McpToolInfo) -> str:

@@ -243,7 +243,7 @@ def daemons(forget: str) -> None:
 
     def render(_: Any) -> str:
         if not found.name:
-            return "This daemon has no broker that others are on. See: moot help peers"
+            return hint("This daemon has no broker that others are on. See: moot help peers")
         own = f"This daemon is {sanitize.name(found.name)}, key {found.fingerprint}."
         rows = [
             [

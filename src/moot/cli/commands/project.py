@@ -11,6 +11,7 @@ from moot.cli.command_group import CommandGroup
 from moot.cli.commands.ask import working_folder
 from moot.cli.connect import find_paths, run_connected, send_request
 from moot.cli.options import conversation_arguments, cwd_option
+from moot.cli.program import hint
 from moot.cli.project_status import (
     OFF_IN_CONFIG,
     are_instructions_on,
@@ -138,8 +139,10 @@ def _render(found: Project, off: list[tuple[str, str]]) -> str:
     if not rows:
         return "\n".join(["No AGENTS.md or CLAUDE.md is used here.", *notes])
     waiting = any(not file.is_approved for file in found.files)
-    hint = ["", "Read and approve them with `moot project approve`."] if waiting else []
-    return "\n".join([terminal.render_table(["FILE", "SIZE", "STATE"], rows), *hint, *(["", *notes] if notes else [])])
+    advice = ["", hint("Read and approve them with `moot project approve`.")] if waiting else []
+    return "\n".join(
+        [terminal.render_table(["FILE", "SIZE", "STATE"], rows), *advice, *(["", *notes] if notes else [])]
+    )
 
 
 def _as_sentence(text: str) -> str:

@@ -11,6 +11,7 @@ from moot.cli.command_group import CommandGroup
 from moot.cli.connect import require_utf8, run_connected, send_request
 from moot.cli.name_completion import complete_agents, complete_files
 from moot.cli.options import sender_option
+from moot.cli.program import hint
 from moot.cli.render import sanitize, terminal
 from moot.cli.render.numbers import format_plural
 from moot.client.connection import Connection
@@ -173,7 +174,7 @@ def _print_sources(agent: str, sender: str) -> None:
             for each in found
         ]
         headers = ["NUMBER", "KIND", "PLACE", "DOCUMENTS", "PASSAGES", "REFUSED", ""]
-        table = terminal.render_table(headers, rows) or "Nothing is indexed; `moot rag index PATH` does it."
+        table = terminal.render_table(headers, rows) or hint("Nothing is indexed; `moot rag index PATH` does it.")
         return f"{table}\nVectors: {sanitize.line(listed.embeddings)}."
 
     output.emit([_dump_source(each) for each in found], render=render)

@@ -17,6 +17,7 @@ from moot.cli.follow.follow_run import RunFollower, Target
 from moot.cli.follow.goal_mail import find_goal
 from moot.cli.name_completion import complete_runs
 from moot.cli.options import private_option, sender_option
+from moot.cli.program import hint
 from moot.cli.render import colours, flow, job_lines, numbers, plain_data, sanitize, terminal
 from moot.cli.render.run_lines import describe_delivery, describe_state, describe_wait, format_duration
 from moot.cli.render.user_messages import list_sent_calls
@@ -78,7 +79,7 @@ def _render_run(info: pb.RunInfo, later: Sequence[pb.HistoryMessage]) -> str:
         ("began", numbers.format_time(info.started_at)),
         ("ended", numbers.format_time(info.ended_at)),
         ("result", describe_delivery(info)),
-        ("error", info.error),
+        ("error", hint(info.error)),
     ]
     head = [f"{key:12}{value if key == 'state' else sanitize.line(value)}" for key, value in rows if value]
     task = ["", terminal.paint("task", bold=True), _wrap(info.instruction)]

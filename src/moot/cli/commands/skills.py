@@ -69,7 +69,7 @@ def _list() -> None:
             [
                 each.skill.name,
                 each.skill.type.value,
-                f"{'changed' if shelf.get(each.skill.name) else 'not added'} (moot skills add {each.folder})",
+                f"{'changed' if shelf.get(each.skill.name) else 'not added'} ({hint('moot skills add')} {each.folder})",
                 each.skill.description,
             ]
             for each in others
@@ -367,7 +367,7 @@ def _find_unfinished(shelf: Path, name: str) -> Iterator[FileProblem]:
 def _render_origin(skill: Skill) -> str:
     """The origin of a skill, for display."""
     if skill.taint == {"skill"}:
-        return "an agent, not trusted yet (moot skills trust)"
+        return hint("an agent, not trusted yet (moot skills trust)")
     if skill.taint:
         return f"an agent, with untrusted content ({', '.join(sorted(skill.taint))})"
     return {SkillSource.AGENT: "an agent", SkillSource.OUTSIDE: "added by you"}.get(skill.source, "you")

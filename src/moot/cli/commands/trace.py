@@ -8,6 +8,7 @@ import click
 from moot.cli import output
 from moot.cli.connect import require_utf8, send_request
 from moot.cli.name_completion import complete_runs
+from moot.cli.program import hint
 from moot.cli.render import numbers, plain_data, run_lines, sanitize, terminal, trace_lines
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
@@ -84,7 +85,7 @@ def render_rows(traces: list[pb.TraceInfo], width: int, *, tree: bool) -> list[s
         room = width - len(under)
         lines.append(terminal.paint(under + sanitize.fit(_render_request(info), room), dim=True))
         if _has_failed(info):
-            lines.append(under + terminal.paint(sanitize.line(info.error, room), fg="red"))
+            lines.append(under + terminal.paint(sanitize.line(hint(info.error), room), fg="red"))
     return lines
 
 
@@ -158,7 +159,7 @@ def _render_table(traces: list[pb.TraceInfo], *, tree: bool) -> str:
             _render_usage(info),
             str(_count_teammates(info)) if info.children else "-",
             info.request or "-",
-            info.error if _has_failed(info) else "-",
+            hint(info.error) if _has_failed(info) else "-",
         ]
         for top in traces
         for info, depth in _walk_children(top, 0, tree=tree)

@@ -65,7 +65,7 @@ def show_command(ask_id: str) -> str:
 
 def advise_decision(ask_id: str) -> str:
     """Who can decide an approval, and how."""
-    return f"{decide_with()}: moot inbox approve {shorten_ask_id(ask_id)}, or deny"
+    return hint(f"{decide_with()}: moot inbox approve {shorten_ask_id(ask_id)}, or deny")
 
 
 def render_advice(info: pb.AskInfo) -> str:

@@ -60,11 +60,15 @@ def explain_project(approval: Shown, *, in_chat: bool = False) -> list[str]:
         return []
     if in_chat:
         return ["to end this, read and approve the project's instructions: /project, then /trust"]
-    whose = "AGENT"
-    if isinstance(approval, pb.AskInfo) and approval.agent:
-        whose = f"{sanitize.name(approval.agent)} --as {sanitize.name(approval.sender)}"
     told = "to end this, read and approve the project's instructions:"
-    return [hint(f"{told} `moot project approve`, then `moot trust {whose}`")]
+    return [hint(f"{told} `moot project approve`, then `moot trust {_name_conversation(approval)}`")]
+
+
+def _name_conversation(approval: Shown) -> str:
+    """The conversation as `moot trust` takes it; a placeholder where the approval does not name it."""
+    if isinstance(approval, pb.AskInfo) and approval.agent:
+        return f"{sanitize.name(approval.agent)} --as {sanitize.name(approval.sender)}"
+    return "AGENT"
 
 
 def render_call(approval: Shown) -> list[str]:
@@ -159,7 +163,7 @@ def explain_once_only(approval: Shown, *, in_chat: bool = False) -> list[str]:
     if approval.rule or approval.whole_rule:
         return []
     what = "other rules" if approval.patterns else "only once: rules"
-    how = "/trust" if in_chat else "`moot trust`"
+    how = "/trust" if in_chat else hint(f"`moot trust {_name_conversation(approval)}`")
     return [f"{what} do not apply while the conversation has untrusted content; {how} clears it"]
 
 

@@ -158,7 +158,7 @@ def describe_schedule(job: pb.CronJobInfo) -> str:
 def _describe_result(firing: pb.FiringInfo) -> str:
     if firing.skipped:
         return "the run before has not ended" if firing.skipped == "running" else firing.skipped
-    return firing.waiting_for or firing.error or firing.result
+    return hint(firing.waiting_for) or hint(firing.error) or firing.result
 
 
 def _format_next(job: pb.CronJobInfo) -> str:

@@ -27,7 +27,7 @@ _WENT = {
 def render_outcome(outcome: str, error: str) -> str:
     """How a turn that did not complete ended, in words: `model error: …`."""
     words = outcome.replace("_", " ")
-    return f"{words}: {error}" if error else words
+    return f"{words}: {hint(error)}" if error else words
 
 
 def describe_state(info: pb.RunInfo) -> tuple[str, str]:
@@ -53,8 +53,7 @@ def _describe_state(info: pb.RunInfo) -> tuple[str, str]:
 def describe_wait(info: pb.RunInfo) -> str:
     """What a run waits for, with the command that resolves it if a person must act."""
     if info.ask_id:
-        how = "approve" if info.condition == "blocked_waiting_approval" else "reply"
-        return f"{info.reason} (moot inbox {how} {shorten_ask_id(info.ask_id)})"
+        return f"{info.reason} ({_render_answer(info)})"
     if info.waiting_on:
         return f"runs {', '.join(info.waiting_on)}"
     if info.condition == "queued":
@@ -231,7 +230,7 @@ def _render_note(info: pb.RunInfo) -> str:
     """The last action or the result, and the task."""
     parts: list[str] = []
     if info.outcome:
-        parts += [info.error, f"result {describe_delivery(info)}" if describe_delivery(info) else ""]
+        parts += [hint(info.error), f"result {describe_delivery(info)}" if describe_delivery(info) else ""]
     elif info.last_action:
         parts.append(f"{info.last_action}, {format_duration(info.idle_seconds)} ago")
     if info.waiting_on and not info.outcome:

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from moot.cli.program import hint
 from moot.cli.render import numbers, sanitize, teammate_lines, terminal
 from moot.domain.senders import OWNED_SENDERS, owner_of
 from moot.wire import moot_pb2 as pb
@@ -219,7 +220,7 @@ def _policy_decision(payload: dict[str, Any]) -> _Text:
 
 def _run_ended(payload: dict[str, Any]) -> _Text:
     text = str(payload.pop("outcome", "")) + (f" ({payload.pop('limit')})" if payload.get("limit") else "")
-    error = payload.pop("error", "")
+    error = hint(str(payload.pop("error", "")))
     seconds = float(payload.get("elapsed_ms", 0)) / 1000
     used = f"{numbers.format_plural(int(payload.get('steps', 0)), 'step')}, {payload.get('tokens', 0)} tokens"
     used += f", {numbers.format_cost(float(payload['cost']))}" if payload.get("cost") else ""

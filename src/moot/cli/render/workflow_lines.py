@@ -67,7 +67,7 @@ def render_run(run: pb.WorkflowRunInfo, now: float, picture: Picture) -> str:
     asked = sum(step.state == "waiting for approval" for step in run.steps)
     notes = [f"{numbers.format_plural(asked, 'step')} waiting for you: {hint('moot inbox')}"] if asked else []
     if run.error and run.status == "failed":
-        notes.append(terminal.paint(sanitize.line(run.error, picture.width), fg="red"))
+        notes.append(terminal.paint(sanitize.line(hint(run.error), picture.width), fg="red"))
     if run.taint:
         notes.append(f"contains text from {sanitize.line(run.taint)}")
     rows = render_steps(run.steps, now, picture)
@@ -135,7 +135,7 @@ class _Columns:
         return terminal.paint(row.rstrip(), **style) if style else row.rstrip()
 
     def _tell(self, step: pb.WorkflowStepInfo) -> str:
-        text = step.error or step.result
+        text = hint(step.error) or step.result
         if not step.state:
             text = f"when {step.when}" if step.when else step.prompt
         after = f"after {', '.join(step.depends_on)}: " if self._is_listed and step.depends_on else ""
@@ -186,7 +186,7 @@ def render_workflows(found: Sequence[pb.WorkflowInfo]) -> str:
             str(len(info.steps)) if not info.error else "?",
             cron_lines.render_when(info.job) if info.HasField("job") else "-",
             info.last.status or "-",
-            info.error or info.description,
+            hint(info.error) or info.description,
         ]
         for info in found
     ]
@@ -203,7 +203,7 @@ def render_runs(found: Sequence[pb.WorkflowRunInfo]) -> str:
             run.status,
             run_lines.format_duration(run.ended_at - run.created_at) if run.ended_at else "",
             run.run_id,
-            run.error,
+            hint(run.error),
         ]
         for run in found
     ]

@@ -302,3 +302,47 @@ def test_without_a_key_a_person_is_told_which_there_could_be_and_which_model_can
 
 def test_an_unknown_provider_is_a_usage_error(bare: Home) -> None:
     assert run_cli(bare, "init", "--provider", "nobody").returncode == 2
+
+
+def test_a_person_chooses_among_the_models_of_a_server_and_a_script_is_told_which_was_taken(
+    served: Home, provider: Provider
+) -> None:
+    provider.tells({"/v1/models": {"data": [{"id": "first"}, {"id": "second"}]}})
+    address = ("init", "--base-url", f"{provider.url}/v1")
+
+    with terminal(served, *address) as person:
+        person.wait_for("shown):")
+        person.enter("")
+        person.wait_for("1. first")
+        person.wait_for("2. second")
+        person.wait_for("Which one")
+        person.enter("3")
+        person.wait_for("A number from 1 to 2, or a name, please.")
+        person.enter("second")
+        assert person.wait_for_exit() == 0
+    assert load_config(served.path / "config.toml")[0].models["own"].model == "second"
+
+    done = init(served, *address[1:], "--no-input")
+    assert "Using first, one of 2 models (first, second); --model NAME uses another." in done.stderr
+    assert load_config(served.path / "config.toml")[0].models["own"].model == "first"
+
+
+def test_a_second_server_leaves_the_first_one_and_its_key(served: Home, provider: Provider) -> None:
+    first = init(served, *own_server(provider), "--api-key-env", "OWN_API_KEY", OWN_API_KEY="hush-one")
+    assert first.returncode == 0, first.stdout
+    port = provider.url.rpartition(":")[2]
+    address = ("--base-url", f"http://localhost:{port}/v1", "--model", "n")
+
+    done = init(served, *address, "--no-input")
+    assert f"[models.own] ({provider.url}/v1) is kept; this server becomes [models.localhost-{port}]." in done.stderr
+    # The third call is about the second server again.
+    with terminal(served, "init", *address) as person:
+        person.wait_for("shown):")
+        person.enter("hush-two")
+        assert person.wait_for_exit() == 0
+    models = load_config(served.path / "config.toml")[0].models
+    assert {name for name in models if "own" in name or "localhost" in name} == {"own", f"localhost-{port}"}
+    assert (models["own"].base_url, models["own"].model) == (f"{provider.url}/v1", "m")
+    assert models["own"].api_key == "secret:OWN_API_KEY"
+    assert models[f"localhost-{port}"].api_key == f"secret:LOCALHOST_{port}_API_KEY"
+    assert load_config(served.path / "config.toml")[0].default_model == f"localhost-{port}"

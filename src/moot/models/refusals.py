@@ -147,7 +147,8 @@ def _not_found_error(refusal: Refusal, said: str, *, model: str) -> ModelError:
     if _MODEL_UNKNOWN.search(f"{refusal.code} {refusal.kind} {refusal.message}"):
         return ModelError(
             f"The server of model '{model}' does not have it (404){said}",
-            fix=f"Set `model` in [models.{model}] to a name the server lists; `moot init` lets you choose one.",
+            fix=f"Set `model` in [models.{model}] to a name the server lists;"
+            " `moot init` with --base-url or --provider shows them.",
         )
     return ModelError(
         f"The address of model '{model}' was not found on its server (404){said}",

@@ -21,7 +21,8 @@ from moot.cli.setup.api_keys import KEY_STORES, describe_key_place, store_key
 from moot.cli.setup.broken_config import make_startable, read_or_repair
 from moot.cli.setup.config_edit import set_default_model, set_default_name, write_config
 from moot.cli.setup.failed_completion import explain_failure, explain_unused_key
-from moot.cli.setup.providers import BY_KEY, EMBEDDED, OWN_VARIABLE, WITH_HANDS, Candidate
+from moot.cli.setup.model_choice import choose_model
+from moot.cli.setup.providers import BY_KEY, EMBEDDED, OWN, WITH_HANDS, Candidate
 from moot.cli.setup.pull import pull_model
 from moot.daemon.paths import Paths
 from moot.domain.config import PROVIDERS, Config, ModelConfig
@@ -93,8 +94,9 @@ def _init(home: Paths, wishes: InitOptions) -> dict[str, Any]:
 
 
 def _set_up_candidate(home: Paths, config: Config, wishes: InitOptions) -> dict[str, Any]:
-    candidate, environ = _with_key(_choose_candidate(wishes), wishes)
-    candidate = asyncio.run(providers.choose_model(candidate, environ, proxy=config.network.proxy))
+    candidate, environ = _with_key(_name_server(_choose_candidate(wishes), config), wishes)
+    names = asyncio.run(providers.find_models(candidate, environ, proxy=config.network.proxy))
+    candidate = choose_model(candidate, names, may_ask=wishes.may_ask and wishes.are_explicit)
     model = _merge_table(config.models.get(candidate.name), candidate.config())
     key = _find_key(model, environ)
     tested = _complete_explained(home, model, candidate, environ, key=key)
@@ -110,7 +112,7 @@ def _complete_explained(
     try:
         return _complete_once(home, model, key=key)
     except ModelError as error:
-        if candidate.name == "own" and not candidate.variable:
+        if candidate.is_own and not candidate.variable:
             error.fix += explain_unused_key(error.message, environ)
         raise
 
@@ -225,7 +227,7 @@ def _explicit_candidate(wishes: InitOptions) -> Candidate:
     candidate = EMBEDDED if name == "local" else known[name]
     if wishes.base_url and name == "openai":
         # A custom server must not receive OpenAI's key or model names.
-        candidate = Candidate(name="own", title=wishes.base_url, provider="openai")
+        candidate = Candidate(name=OWN, title=wishes.base_url, provider="openai", is_own=True)
     if candidate is EMBEDDED and wishes.model in MODELS:
         candidate = replace(candidate, name=wishes.model)
     return replace(
@@ -234,6 +236,17 @@ def _explicit_candidate(wishes: InitOptions) -> Candidate:
         variable=wishes.api_key_env or candidate.variable,
         model=wishes.model or candidate.model,
     )
+
+
+def _name_server(candidate: Candidate, config: Config) -> Candidate:
+    """The candidate under a name of its own, so that the table of another server is kept."""
+    if not candidate.is_own:
+        return candidate
+    name = providers.name_own_server(candidate.base_url, config.models)
+    if name != OWN and name not in config.models:
+        other = sanitize.line(config.models[OWN].base_url)
+        output.print_note(output.wrap_prose(f"[models.{OWN}] ({other}) is kept; this server becomes [models.{name}]."))
+    return replace(candidate, name=name)
 
 
 def _ask_candidate(detected: list[Candidate]) -> Candidate:
@@ -263,7 +276,7 @@ def _with_key(candidate: Candidate, wishes: InitOptions) -> tuple[Candidate, Map
         text = "empty for none, not shown" if is_own else "not shown"
         key = prompts.ask_hidden(f"API key of {sanitize.line(candidate.title)} ({text})")
         if key:
-            candidate = replace(candidate, variable=candidate.variable or OWN_VARIABLE)
+            candidate = replace(candidate, variable=candidate.variable or providers.own_variable(candidate.name))
             return candidate, {**os.environ, candidate.variable: key}
     return candidate, os.environ
 

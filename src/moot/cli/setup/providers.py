@@ -1,6 +1,7 @@
 """Detects model providers on this machine: keys in the environment, model servers on loopback."""
 
 import asyncio
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,8 @@ _LONGEST_ANSWER = 4 * 1024 * 1024
 PROBE_SECONDS = 1.5
 # Statuses that are about the key, or the login of a proxy or network.
 _LOGIN = (401, 403, 407, 511)
-# The name under which the key of an own server is stored.
-OWN_VARIABLE = "OWN_API_KEY"
+# The table of the first server that is set up with --base-url.
+OWN = "own"
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -34,6 +35,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
     variable: str = ""
     model: str = ""
     prefer: tuple[str, ...] = ()
+    # A server that was given by its address.
+    is_own: bool = False
 
     def config(self) -> ModelConfig:
         return ModelConfig(
@@ -140,15 +143,15 @@ async def detect(environ: Mapping[str, str]) -> list[Candidate]:
     return [*found, EMBEDDED]
 
 
-async def choose_model(candidate: Candidate, environ: Mapping[str, str], *, proxy: str = "") -> Candidate:
-    """The candidate with a model, chosen from the server's list if none is set. `proxy` is that of [network]."""
+async def find_models(candidate: Candidate, environ: Mapping[str, str], *, proxy: str = "") -> list[str]:
+    """The models to choose from: the one that is set, else those the server lists. `proxy` is that of [network]."""
     if candidate.variable and not environ.get(candidate.variable, "").strip():
         raise BadRequest(
             f"{candidate.title} requires a key, and {candidate.variable} is not set",
             fix=f"Set the key (export {candidate.variable}=…), or name another variable with --api-key-env.",
         )
     if candidate.model:
-        return candidate
+        return [candidate.model]
     try:
         names = _model_names(await _fetch(candidate, environ, "models", seconds=_list_seconds(candidate), proxy=proxy))
     except ModelError as error:
@@ -164,8 +167,7 @@ async def choose_model(candidate: Candidate, environ: Mapping[str, str], *, prox
         ) from error
     except _NoAnswer:
         names = []
-    chosen = pick_name(names, candidate.prefer)
-    if not chosen:
+    if not names:
         where = f" at {candidate.base_url}" if candidate.base_url else ""
         # With a name the daemon asks it, and then says what is wrong.
         fix = "Name one with --model NAME; the completion then shows what is wrong."
@@ -173,7 +175,38 @@ async def choose_model(candidate: Candidate, environ: Mapping[str, str], *, prox
             f"{candidate.title}{where} does not answer or does not list its models",
             fix=fix if candidate.variable else f"Start it. {fix}",
         )
-    return replace(candidate, model=chosen)
+    return names
+
+
+def name_own_server(base_url: str, models: Mapping[str, ModelConfig]) -> str:
+    """The table for a server of one's own: `own`, or one named by its host if that is another server's."""
+    address = base_url.rstrip("/")
+    for name, model in models.items():
+        if model.provider == "openai" and model.base_url.rstrip("/") == address and _is_own_name(name, address):
+            return name
+    if OWN not in models or not models[OWN].base_url:
+        return OWN
+    first = _slug_host(address)
+    return next(
+        name for count in itertools.count(1) if (name := first if count == 1 else f"{first}-{count}") not in models
+    )
+
+
+def _is_own_name(name: str, address: str) -> bool:
+    return name == OWN or re.fullmatch(rf"{re.escape(_slug_host(address))}(-\d+)?", name) is not None
+
+
+def _slug_host(address: str) -> str:
+    """A name for a table out of the host and port of an address: `gpu-lan-8000`."""
+    from urllib.parse import urlsplit  # noqa: PLC0415 - only for a second server
+
+    host = urlsplit(address).netloc.rpartition("@")[2].lower()
+    return re.sub(r"[^a-z0-9]+", "-", host).strip("-") or "server"
+
+
+def own_variable(name: str) -> str:
+    """The name under which the key of a server of one's own is stored."""
+    return f"{re.sub(r'[^A-Z0-9]+', '_', name.upper())}_API_KEY"
 
 
 def pick_name(names: Sequence[str], prefer: Sequence[str]) -> str:

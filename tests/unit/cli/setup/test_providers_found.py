@@ -15,8 +15,8 @@ from moot.cli.setup.providers import (
     BY_KEY,
     EMBEDDED,
     Candidate,
-    choose_model,
     detect,
+    find_models,
     list_keyed,
     list_models,
     list_servers,
@@ -132,7 +132,7 @@ async def test_a_provider_that_lists_nothing_needs_a_model_by_name() -> None:
     candidate = Candidate(name="x", title="X", provider="openai", base_url="http://127.0.0.1:9/v1")
 
     with pytest.raises(BadRequest) as caught:
-        await choose_model(candidate, {})
+        await find_models(candidate, {})
 
     assert "--model" in caught.value.fix
 

@@ -34,7 +34,7 @@ MEANINGS: dict[Exit, str] = {
     Exit.OK: "it worked",
     Exit.RUN_FAILED: "the run, or the command, failed",
     Exit.USAGE: "the command line or the request is wrong",
-    Exit.WAITING: "the run, or one ahead of it, waits for a person and there is no terminal",
+    Exit.WAITING: "the run, one ahead of it or a teammate it left behind waits for a person, and there is no terminal",
     Exit.DENIED: "not allowed",
     Exit.LIMIT: "a limit on steps, time, tokens or spend ended the run",
     Exit.NOT_FOUND: "no such agent, conversation, run, archive or token",

@@ -24,6 +24,9 @@ class RunResult:
 
     def __init__(self) -> None:
         self.agent = ""
+        self.run_id = ""
+        # Only a run that has called tools can have left teammates behind.
+        self.has_called_tools = False
         self.content = ""
         self.outcome = ""
         self.error = ""
@@ -38,6 +41,7 @@ class RunResult:
     def take(self, event: pb.StreamEvent) -> None:
         kind = event.WhichOneof("event")
         self.has_private_text |= kind == "private_text"
+        self.has_called_tools |= kind == "tool_start"
         if kind == "chunk":
             self.content += event.chunk.content
         elif kind == "user_message":
@@ -50,6 +54,7 @@ class RunResult:
             self._steered_into = "" if self.agent else event.steered.into
         elif kind == "start":
             self.agent = event.start.agent
+            self.run_id = event.start.run_id
         elif kind == "withdrawn":
             self._is_withdrawn = True
         elif kind == "end":

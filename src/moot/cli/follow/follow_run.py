@@ -21,6 +21,7 @@ from moot.cli.follow.answer import RunResult
 from moot.cli.follow.answer_printer import AnswerPrinter
 from moot.cli.follow.asides import render_asides
 from moot.cli.follow.goal_mail import send_to_goal
+from moot.cli.follow.left_teammates import LeftTeammates, find_left
 from moot.cli.follow.prompter import OpenedAsk, Prompter, read_opened_ask
 from moot.cli.follow.visits import show_digest, visit
 from moot.cli.render import approvals, asker_lines, plain_data, preparation, questions, sanitize, terminal
@@ -117,7 +118,7 @@ class RunFollower:
         if isinstance(ending, MootError):
             raise ending
         bar.hide()
-        return self._finish() if ending is None else ending
+        return ending if ending is not None else self._finish(await find_left(connection, self._answer))
 
     async def _listen(
         self, connection: Connection, prompter: Prompter, bar: Spinner, beside: asyncio.TaskGroup
@@ -197,11 +198,8 @@ class RunFollower:
             WaitingForPerson(text, fix=fix) if self._in_vain else TimedOut(f"still queued: {text}", fix=fix)
         )
         if output.wants_json():
-            waits = {
-                "outcome": "queued",
-                "position": self._position,
-                "in_front": list(map(plain_data.dump_ask, self._front)),
-            }
+            waits: dict[str, Any] = {"outcome": "queued", "position": self._position}
+            waits["in_front"] = list(map(plain_data.dump_ask, self._front))
             output.emit(self._target.shape | self._answer.data() | waits, error=error)
         else:
             output.print_error(error)
@@ -375,24 +373,27 @@ class RunFollower:
         )
         return error, {"approvals": [plain_data.dump_approval(asked)]}
 
-    def _finish(self) -> int:
+    def _finish(self, left: LeftTeammates) -> int:
         answer = self._answer
         if not self._streaming and sys.stdout.isatty() and not output.wants_json():
             self._printer.write(answer.text)
         self._printer.end_line()
-        error = None
+        error: MootError | None = None
+        code = Exit.INTERRUPTED if self._interrupts else exits.exit_for_outcome(answer.outcome, answer.limit)
         if answer.outcome != "completed":
             error = RunFailed(answer.error or f"the run ended: {answer.outcome}", fix=answer.suggest_fix())
             error.type = answer.outcome
-        shown = "" if sys.stdout.isatty() else answer.text
-        output.emit(self._target.shape | answer.data(), render=lambda _: shown, error=error)
+        elif left.asks and _is_unattended():
+            error, code = left.error(), Exit.WAITING
+        data = self._target.shape | answer.data() | left.data()
+        output.emit(data, render=lambda _: "" if sys.stdout.isatty() else answer.text, error=error)
         if self._interrupts and not output.wants_json():
             output.print_note("Stopped. Your message is kept.")
         elif error is not None and not output.wants_json():
             output.print_error(error)
         elif answer.error and not output.wants_json():
             output.print_note(terminal.paint(sanitize.clean(answer.error), sys.stderr, dim=True))
-        return int(Exit.INTERRUPTED if self._interrupts else exits.exit_for_outcome(answer.outcome, answer.limit))
+        return int(code)
 
 
 def _is_unattended() -> bool:

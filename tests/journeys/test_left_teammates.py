@@ -1,0 +1,57 @@
+"""A run that ends before the teammates it started: a script learns what they do and what they wait for."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from moot.wire import moot_pb2 as pb
+from tests.daemon_process import CONFIG as PLAIN
+from tests.daemon_process import Home, LiveDaemon, eventually, run_cli
+from tests.scripting import call, lead, mate, say, script, spawn, wait
+from tests.teaming import LINGER
+
+CONFIG = PLAIN + '[agent]\nmultiAgent = true\n[security.interceptor]\nsensitive_tools = ["set_title"]\n'
+SCRIPT = script(
+    lead("^go on once asked (?P<mark>.*)", spawn("name it"), spawn("cling {mark}"), wait(), say("Gone on.")),
+    lead("has ended", say("I heard.")),
+    mate("^name", call("set_title", title="Boats"), say("named")),
+    mate("^cling (?P<mark>.*)", call("fs_cling", mark="{mark}"), say("Free.")),
+)
+
+
+@pytest.fixture
+def home(home: Home) -> Home:
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "linger.py").write_text(LINGER)
+    return home
+
+
+@pytest.mark.parametrize("json_option", [["--json"], []])
+async def test_an_ask_of_a_teammate_that_was_left_behind_is_told_and_is_no_success(
+    daemon: LiveDaemon, tmp_path: Path, json_option: list[str]
+) -> None:
+    mark = tmp_path / "mark"
+    async with daemon.client() as talk:
+        asking = asyncio.create_task(
+            asyncio.to_thread(run_cli, daemon.home, "ask", "moot", f"go on once asked {mark}", *json_option)
+        )
+        # Only once the first teammate asks can the second one end, and with it the leader.
+        await eventually(talk.asks)
+        mark.with_suffix(".go").touch()
+        done = await asking
+        (ask,) = await talk.asks()
+        assert done.returncode == 3, done.stderr
+        if json_option:
+            told = json.loads(done.stdout)
+            assert (told["ok"], told["error"]["type"]) == (False, "waiting")
+            assert (told["data"]["outcome"], told["data"]["content"]) == ("completed", "Gone on.")
+            assert [each["ask_id"] for each in told["data"]["open_asks"]] == [ask.ask_id]
+            assert [each["instruction"] for each in told["data"]["teammates"]] == ["name it"]
+        else:
+            assert done.stdout == "Gone on.\n"
+            assert "teammates that it did not wait for wait for a person" in done.stderr
+            assert "moot inbox approve" in done.stderr
+        denied = pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision="deny")
+        await talk.connection.request(pb.ClientMessage(decide_ask=denied))

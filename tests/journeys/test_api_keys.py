@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import sys
 import threading
 import types
@@ -61,6 +62,8 @@ def test_a_key_set_after_the_daemon_started_is_stored_and_used_at_once(daemon: D
     assert daemon.cli("ask", "moot", "hello").returncode == 0
     (listed,) = daemon.cli_json("secrets", "list")["data"]["secrets"]
     assert listed["scope"]["configuration_only"], "an agent may not use the key of a model"
+    # It is used by every request, and those are not counted.
+    assert re.search(r"LATE_KEY .* -  +not counted ", daemon.cli("secrets", "list").stdout)
     assert find_model(daemon) == ("ok", "own (default) is ready.")
     # A replaced key is used by the next request, without a reload.
     run_cli(daemon.home, "secrets", "set", "LATE_KEY", "--from-env", "NEW", NEW="sk-tests-wrong-key")

@@ -520,6 +520,11 @@ def test_a_token_opens_the_tcp_door_for_its_own_sender_only(own: Home) -> None:
     assert none.returncode == 4
     assert "export MOOT_TOKEN=" in none.stderr
     assert remote("tokens", "list", secret=token).returncode == 4
+    # What a token is not told is left out, and not shown as nothing.
+    status = remote("status", secret=token).stdout
+    assert status.startswith("Moot ")
+    assert not any(absent in status for absent in ("pid", "connection", " MB"))
+    assert "(pid " in call_cli(own, "status").stdout
     assert call_cli(own, "tokens", "revoke", "bot").returncode == 0
     assert remote("ask", "ada", "Hello", secret=token).returncode == 4
 

@@ -25,6 +25,7 @@ def test_commands_options_and_names_are_completed(daemon: LiveDaemon) -> None:
     assert complete(home, "history", "--he") == ["--here", "--help"]
     assert complete(home, "history", "ad") == ["ada"]
     assert complete(home, "chat", "--guest", "b") == ["bob"]
+    assert complete(home, "ask", "ada", "--guest", "b") == ["bob"]
     assert complete(home, "models", "use", "ada", "scr") == ["scripted"]
     daemon.cli("tokens", "new", "laptop")
     assert complete(home, "tokens", "revoke", "l") == ["laptop"]
@@ -32,6 +33,8 @@ def test_commands_options_and_names_are_completed(daemon: LiveDaemon) -> None:
     assert complete(home, "history", "ada", "--as", "tg") == ["tg:7"]
     (run,) = [each["run_id"] for each in daemon.cli_json("ps", "-a")["data"]]
     assert complete(home, "show", "run-") == [run]
+    # It has ended: there is nothing to stop.
+    assert complete(home, "stop", "run-") == []
 
 
 @pytest.mark.parametrize("command", [("chat",), ("ask", "ada", "hello"), ("run", "x"), ("project",), ("cron", "add")])

@@ -66,6 +66,7 @@ async def test_a_run_that_was_denied_and_changed_nothing_says_so_everywhere(daem
     waited = daemon.cli("wait", run_id)
     assert waited.returncode == 4
     assert "Nothing was changed" in waited.stdout + waited.stderr
+    assert "(denied: fs_write. Nothing was changed.)" in daemon.cli("history", "ada", "--all").stdout
     shown = daemon.cli_json("history", "ada", "--all")["data"]
     assert [entry["outcome"] for entry in shown["messages"] if entry.get("outcome")][0] == "denied"
     assert not (tmp_path / "made.txt").exists()

@@ -13,7 +13,11 @@ from tests.terminal import terminal
 CONFIG = PLAIN
 OPTIONS = "--with --many --options --that --make --it --longer --than --a --row"
 ENDLESS = "--again " * 32
+FAILURE = (
+    "The server of the model is not there: " + "it was looked for everywhere and in vain, " * 5 + "and that was all"
+)
 SCRIPT = script(
+    {"match": "^fail", "error": FAILURE},
     {"match": "^one", "steps": [call("exec", command=f"make {OPTIONS} --one"), say("Done.")]},
     {"match": "^two", "steps": [call("exec", command=f"make {OPTIONS} --two"), say("Done.")]},
     {"match": "^endless", "steps": [call("exec", command=f"make {ENDLESS}--last"), say("Done.")]},
@@ -113,3 +117,24 @@ def test_the_list_of_runs_and_the_status_fit_the_window(daemon: LiveDaemon, colu
             at_eighty(daemon, *command, columns=columns)
     finally:
         settle(daemon, *ask_ids)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_lists_of_turns_and_their_errors_fit_and_break_between_words(daemon: LiveDaemon, columns: int) -> None:
+    sender = f"narrow-{columns}"
+    failed = run_cli(daemon.home, "ask", "ada", "fail", "--as", sender)
+    assert failed.returncode == 1, failed.stderr
+    (ask_id,) = asked(daemon, sender, "one")
+    try:
+        history = at_eighty(daemon, "history", "ada", "--as", sender, columns=columns)
+        assert max(map(len, history)) < columns
+        assert FAILURE in " ".join(" ".join(history).split())
+        for arguments in (["trace"], ["status"], ["conversations"], ["digest", "ada", "--as", sender]):
+            rows = at_eighty(daemon, *arguments, columns=columns)
+            assert max(map(len, rows)) <= columns
+        listed = " ".join(at_eighty(daemon, "conversations", columns=columns))
+        # In a table the names are in columns of their own.
+        assert "ada as narrow" in listed or columns > 60
+        assert f"ada as {sender}-0 waits for an approval:" in " ".join(at_eighty(daemon, "status", columns=columns))
+    finally:
+        settle(daemon, ask_id)

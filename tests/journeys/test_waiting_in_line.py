@@ -157,7 +157,7 @@ async def test_status_shows_an_approval_with_its_reason_and_reply_says_that_word
         replied = await asyncio.to_thread(daemon.cli, "reply", "ada", "yes", "--as", sender)
         await talk.kill("ada", sender)
         await first.end()
-    assert f"ada waits for an approval by {sender}:" in shown
+    assert f"ada as {sender} waits for an approval:" in shown
     assert f"  {asked.line}" in shown
     assert f"  why: {asked.reason}" in shown
     assert f"Decide with: moot inbox approve {shorten_ask_id(asked.ask_id)}" in shown

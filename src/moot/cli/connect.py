@@ -11,7 +11,6 @@ import click
 
 from moot.cli import output
 from moot.cli.daemon_notices import print_notices, print_problems
-from moot.cli.program import hint
 from moot.client import caller, daemon_process
 from moot.client.connection import Connection, connect
 from moot.daemon.paths import Paths
@@ -76,7 +75,7 @@ async def ensure_running(home: Paths) -> bool:
         return False
     with output.progress("The daemon is not running, starting it") as bar:
         pid = await daemon_process.start(home)
-        bar.say(hint(f"Started the daemon (pid {pid}); `moot down` stops it."))
+        bar.say(output.wrap_prose(f"Started the daemon (pid {pid}); `moot down` stops it.", indent="  "))
     async with connect(home.socket) as connection:
         stats = (await connection.request(pb.ClientMessage(get_stats=pb.GetStats()))).stats
     print_problems(stats)

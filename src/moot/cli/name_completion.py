@@ -72,6 +72,10 @@ complete_runs = _complete_with(
     lambda: pb.ClientMessage(list_runs=pb.ListRunsMsg(all=True, limit=20)),
     lambda answer: (info.run_id for info in answer.run_list.runs),
 )
+complete_active_runs = _complete_with(
+    lambda: pb.ClientMessage(list_runs=pb.ListRunsMsg()),
+    lambda answer: (info.run_id for info in answer.run_list.runs if not info.outcome),
+)
 complete_cron_jobs = _complete_with(
     lambda: pb.ClientMessage(list_cron_jobs=pb.ListCronJobsMsg()),
     lambda answer: (info.name for info in answer.cron_jobs.jobs),

@@ -11,6 +11,7 @@ import click
 from moot.cli import output
 from moot.cli.connect import caller_search_path, remote_address, require_utf8
 from moot.cli.follow.follow_run import RunFollower, Target
+from moot.cli.name_completion import complete_agents
 from moot.cli.options import conversation_arguments, cwd_option, private_option
 from moot.cli.stdin import read_piped, read_stdin
 from moot.client import caller
@@ -26,7 +27,13 @@ def limit_option(flags: str, name: str, kind: Any, text: str) -> Callable[[Any],
 @click.command()
 @conversation_arguments
 @click.argument("text", required=False)
-@click.option("--guest", default="", metavar="AGENT", help="Guest agent that answers this turn.")
+@click.option(
+    "--guest",
+    default="",
+    metavar="AGENT",
+    shell_complete=complete_agents,
+    help="Guest agent that answers this turn.",
+)
 @cwd_option("Working directory of this run. Default: the current one.")
 @click.option("--message-id", default="", metavar="ID", help="Idempotency key: the same ID is one turn.")
 @click.option("--steer", is_flag=True, help="Show TEXT to the active run at its next step, if there is one.")

@@ -218,8 +218,8 @@ def _render_asks(asks: list[pb.AskInfo]) -> list[str]:
     width = terminal.row_width(sys.stdout)
     # Full ids in a pipe; short ones on a terminal, where they are typed.
     for info in asks:
-        verb = "waits for an approval by" if info.kind != "question" else "asks"
-        head = f"{sanitize.name(info.agent)} {verb} {sanitize.name(info.sender)}:"
+        verb = "waits for an approval" if info.kind != "question" else "asks"
+        head = f"{sanitize.name(info.agent)} as {sanitize.name(info.sender)} {verb}:"
         told += ["", terminal.paint(flow.wrap_text(head, width, indent="  "), bold=True)]
         told += [flow.wrap_text(f"  {line}", width, indent="    ") for line in open_asks.render_ask(info)]
         advice = open_asks.render_advice(info)
@@ -300,11 +300,13 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
     doors = "".join(f", {name} {sanitize.line(at)}" for name, at in (("http", stats.http), ("tcp", stats.tcp)) if at)
     counted = stats.registered_agents
     count = f"{numbers.format_plural(counted, 'agent')}, default" if counted else "Default"
+    # Only the owner is told the load, and the process.
+    connected = f", {numbers.format_plural(stats.connections, 'connection')}" if stats.connections else ""
+    load = f"{connected}, {stats.rss_bytes // 1_048_576} MB" if stats.rss_bytes else connected
+    process = f" (pid {stats.pid})" if stats.pid else ""
     heads = [
-        f"Moot {sanitize.line(stats.version)} (pid {stats.pid}), up {timedelta(seconds=stats.uptime_secs)}{doors}",
-        f"{count} model"
-        f" {sanitize.line(stats.active_model) or 'none'}, mode {sanitize.line(stats.mode)},"
-        f" {numbers.format_plural(stats.connections, 'connection')}, {stats.rss_bytes // 1_048_576} MB",
+        f"Moot {sanitize.line(stats.version)}{process}, up {timedelta(seconds=stats.uptime_secs)}{doors}",
+        f"{count} model {sanitize.line(stats.active_model) or 'none'}, mode {sanitize.line(stats.mode)}{load}",
     ]
     lines = [output.wrap_prose(line, sys.stdout, indent="  ") for line in (*heads, *_render_sandbox(stats))]
     lines += [output.wrap_prose(sanitize.line(line), sys.stdout, indent="  ") for line in _render_broker(stats)]

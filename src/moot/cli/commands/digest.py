@@ -1,5 +1,6 @@
 """`moot digest`: what happened in a conversation while you were away."""
 
+import sys
 import time
 
 import click
@@ -9,7 +10,7 @@ from moot.cli.chat_settings import read_chat_settings
 from moot.cli.connect import send_request
 from moot.cli.name_completion import complete_agents
 from moot.cli.options import sender_option
-from moot.cli.render import digest_lines
+from moot.cli.render import digest_lines, flow, terminal
 from moot.wire import moot_pb2 as pb
 
 _MOST_SHOWN = 200
@@ -30,6 +31,7 @@ def digest(agent: str, sender: str) -> None:
     def render(_: object) -> str:
         if not info.items:
             return "Nothing happened while you were away."
-        return "\n".join(digest_lines.render_digest(info, now=time.time(), most=_MOST_SHOWN))
+        told = digest_lines.render_digest(info, now=time.time(), most=_MOST_SHOWN)
+        return "\n".join(flow.wrap_text(line, terminal.row_width(sys.stdout), indent="    ") for line in told)
 
     output.emit(digest_lines.dump_digest(info), render=render)

@@ -83,7 +83,8 @@ def render_transcript(
         ]
         if entry.outcome not in ("", "completed"):
             note = run_lines.render_outcome(entry.outcome, entry.error)
-            blocks.append(terminal.paint(f"  ({sanitize.line(note)})", fg="red"))
+            told = flow.wrap_text(f"  ({sanitize.line(note)})", terminal.row_width(sys.stdout), indent="   ")
+            blocks.append(terminal.paint(told, fg="red"))
     return "\n".join(blocks)
 
 

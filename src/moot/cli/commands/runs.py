@@ -15,7 +15,7 @@ from moot.cli.connect import daemon_client, find_paths, send_request
 from moot.cli.follow import daemon_log
 from moot.cli.follow.follow_run import RunFollower, Target
 from moot.cli.follow.goal_mail import find_goal
-from moot.cli.name_completion import complete_runs
+from moot.cli.name_completion import complete_active_runs, complete_runs
 from moot.cli.options import private_option, sender_option
 from moot.cli.program import hint
 from moot.cli.render import colours, flow, job_lines, numbers, plain_data, sanitize, terminal
@@ -243,7 +243,7 @@ class _LogPrinter:
 
 
 @click.command()
-@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_runs)
+@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_active_runs)
 @click.option("--only", is_flag=True, help="Do not stop the runs it spawned.")
 @click.option("--queued", "agent", metavar="AGENT", default="", help="Withdraw your newest waiting message to AGENT.")
 @sender_option

@@ -61,6 +61,13 @@ def set_secret(name: str, value: tuple[str, ...], variable: str | None, new_key:
     )
 
 
+def _render_use(info: pb.SecretInfo) -> tuple[str, str]:
+    """How often and when agents used a secret. What the configuration refers to is used without being counted."""
+    if info.scope.configuration_only:
+        return "-", "not counted"
+    return str(info.uses), numbers.format_time(info.used_at) or "never"
+
+
 @secrets.command("list")
 @output.json_option
 def list_secrets() -> None:
@@ -74,8 +81,7 @@ def list_secrets() -> None:
                 info.owner,
                 numbers.format_time(info.created_at),
                 numbers.format_time(info.updated_at),
-                str(info.uses),
-                numbers.format_time(info.used_at) or "never",
+                *_render_use(info),
                 "unreadable: set it again" if info.unreadable else _render_scope(info.scope),
             ]
             for info in answer.secrets

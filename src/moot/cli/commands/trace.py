@@ -1,5 +1,6 @@
 """`moot trace`: lists recent turns, or shows every event of one turn and its teammates."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -16,7 +17,7 @@ from moot.wire import moot_pb2 as pb
 _LIST = "list"
 _PLAIN = {"completed": "green", "escalated": "green", "cancelled": "yellow"}
 _HEADERS = ("WHO", "RUN", "WHEN", "OUTCOME", "TIME", "SPENT")
-_OUTCOME = 3
+_WHEN, _OUTCOME = 2, 3
 _WHO = 12
 
 
@@ -44,7 +45,7 @@ def trace(run: str, *, failed: bool, tree: bool, limit: int, prompt: bool, step:
         output.emit([plain_data.dump_trace(info) for info in traces], render=lambda _: _render_list(traces, tree=tree))
     else:
         info = send_request(pb.ClientMessage(get_trace=pb.GetTraceMsg(run_id=require_utf8(run)))).trace
-        width = terminal.terminal_width()
+        width = terminal.row_width(sys.stdout)
         output.emit(plain_data.dump_trace(info), render=lambda _: "\n".join(trace_lines.render_trace(info, width)))
 
 
@@ -65,7 +66,7 @@ def _emit_prompt(run: str, step: int) -> None:
 
 
 def _render_list(traces: list[pb.TraceInfo], *, tree: bool) -> str:
-    width = terminal.terminal_width()
+    width = terminal.row_width(sys.stdout)
     if not traces:
         return "No turns."
     return "\n".join(render_rows(traces, width, tree=tree)) if width else _render_table(traces, tree=tree)
@@ -76,11 +77,17 @@ def render_rows(traces: list[pb.TraceInfo], width: int, *, tree: bool) -> list[s
     shown = [(info, depth) for top in traces for info, depth in _walk_children(top, 0, tree=tree)]
     ids = run_lines.short_ids([info.run_id for info, _ in shown])
     cells = [_trace_cells(info, ids[info.run_id], depth) for info, depth in shown]
-    widths = [max(map(sanitize.columns, column)) for column in zip(_HEADERS, *cells, strict=True)]
+    headers = list(_HEADERS)
+    widths = [max(map(sanitize.columns, column)) for column in zip(headers, *cells, strict=True)]
+    if min(widths[0], _WHO) + sum(widths[1:]) + 2 * (len(widths) - 1) > width:
+        # The rows are in the order of time also without it.
+        headers, *cells = [[*row[:_WHEN], *row[_WHEN + 1 :]] for row in (headers, *cells)]
+        del widths[_WHEN]
     widths[0] = min(widths[0], max(_WHO, width - sum(widths[1:]) - 2 * (len(widths) - 1)))
-    lines = [terminal.paint(_align(_HEADERS, widths), bold=True)]
+    outcome = headers.index(_HEADERS[_OUTCOME])
+    lines = [terminal.paint(_align(headers, widths, outcome=outcome), bold=True)]
     for row, (info, depth) in zip(cells, shown, strict=True):
-        lines.append(_align(row, widths, _outcome_colour(info)))
+        lines.append(_align(row, widths, _outcome_colour(info), outcome=outcome))
         under = "   " * (depth + 1)
         room = width - len(under)
         lines.append(terminal.paint(under + sanitize.fit(_render_request(info), room), dim=True))
@@ -101,14 +108,14 @@ def _trace_cells(info: pb.TraceInfo, run_id: str, depth: int) -> list[str]:
     ]
 
 
-def _align(row: Sequence[str], widths: Sequence[int], colour: str = "") -> str:
+def _align(row: Sequence[str], widths: Sequence[int], colour: str = "", *, outcome: int) -> str:
     """Align one row: numbers to the right, a colour for the outcome."""
     shown: list[str] = []
     for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
         text = sanitize.fit(cell, width)
         room = " " * (width - sanitize.columns(text))
-        text = terminal.paint(text, fg=colour) if colour and column == _OUTCOME else text
-        shown.append(room + text if column > _OUTCOME else text + room)
+        text = terminal.paint(text, fg=colour) if colour and column == outcome else text
+        shown.append(room + text if column > outcome else text + room)
     return "  ".join(shown).rstrip()
 
 

@@ -27,6 +27,8 @@ _WENT = {
 def render_outcome(outcome: str, error: str) -> str:
     """How a turn that did not complete ended, in words: `model error: …`."""
     words = outcome.replace("_", " ")
+    if error.lower().startswith(f"{words}:"):
+        error = error[len(words) + 1 :].lstrip()
     return f"{words}: {hint(error)}" if error else words
 
 

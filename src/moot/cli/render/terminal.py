@@ -13,6 +13,10 @@ from moot.cli.render import flow, sanitize
 _LEAST_LAST = 9
 
 
+# The columns that name a conversation.
+_CONVERSATION = ("AGENT", "SENDER")
+
+
 def is_interactive(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM", "") != "dumb"
 
@@ -56,6 +60,8 @@ def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _render_block(headers: Sequence[str], row: Sequence[str]) -> str:
     """A row of a table that is too wide: its first cell, then the others with their headers."""
+    if tuple(headers[:2]) == _CONVERSATION:
+        headers, row = headers[1:], [f"{row[0]} as {row[1]}", *row[2:]]
     told = " · ".join(f"{header.lower()} {cell}" for header, cell in zip(headers[1:], row[1:], strict=True) if cell)
     return "\n".join([paint(row[0], bold=True), flow.wrap_text(f"  {told}", row_width(sys.stdout), indent="    ")])
 

@@ -45,7 +45,8 @@ class FsWrite(ConfinedChange):
     )
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return f"{super().line(arguments)} ({len(str(arguments.get('content', '')))} characters)"
+        count = len(str(arguments.get("content", "")))
+        return f"{super().line(arguments)} ({count} {'character' if count == 1 else 'characters'})"
 
     def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         path, data = arguments["path"], encode_content(arguments["content"], self._limits.write_bytes)
@@ -106,7 +107,10 @@ class FsEdit(ConfinedChange):
         if "oldText" in arguments:
             count = str(arguments["oldText"]).count("\n") + 1
             return f"{super().line(arguments)}, {'a line' if count == 1 else f'{count} lines'}"
-        return f"{super().line(arguments)}, lines {arguments.get('startLine')} to {arguments.get('endLine')}"
+        if "startLine" not in arguments or "endLine" not in arguments:
+            # Neither form of the call is complete; what is missing is said when it is refused.
+            return super().line(arguments)
+        return f"{super().line(arguments)}, lines {arguments['startLine']} to {arguments['endLine']}"
 
     def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         if context.agreed is not None:

@@ -384,3 +384,12 @@ async def test_a_path_outside_is_refused_with_its_name_inside(files: FileTools, 
             await files(tool, path=path, content="x")
         assert str(files.cwd) in refusal.value.message
         assert refusal.value.fix.endswith(f": {name}")
+
+
+def test_the_line_of_an_incomplete_call_names_no_lines_and_one_character_is_not_several(files: FileTools) -> None:
+    lines = {name: tool.line for name, tool in files.tools.items() if isinstance(tool, Renders)}
+    assert lines["fs_edit"]({"path": "a.txt"}).endswith("a.txt")
+    assert lines["fs_edit"]({"path": "a.txt", "startLine": 1}).endswith("a.txt")
+    assert lines["fs_edit"]({"path": "a.txt", "startLine": 1, "endLine": 2}).endswith("a.txt, lines 1 to 2")
+    assert lines["fs_write"]({"path": "p.txt", "content": "x"}).endswith("p.txt (1 character)")
+    assert lines["fs_write"]({"path": "p.txt", "content": "xy"}).endswith("p.txt (2 characters)")

@@ -33,6 +33,15 @@ SCRIPT = script(
     {"match": "^edit it", "steps": [READ, TITLE, EDIT, say("I have edited it!")]},
     {"match": "^edit otherwise", "steps": [EDIT, write("made.txt"), say("Written instead.")]},
     {"match": "^edit or run", "steps": [EDIT, call("exec", command="false"), say("Ran it.")]},
+    {"match": "^call nothing", "steps": [call("fs_teleport", path="x"), say("Teleported!")]},
+    {"match": "^run nothing", "steps": [call("exec", commnd="make"), say("It is built!")]},
+    {"match": "^list nothing", "steps": [call("fs_list", folder=7), say("I cannot say.")]},
+    {"match": "^run missing", "steps": [call("exec", command="no-such-program --now"), say("It is built!")]},
+    {
+        "match": "^run partly",
+        "steps": [call("exec", command="echo x > made.txt; no-such-program"), say("Half of it.")],
+    },
+    {"match": "^call and read", "steps": [call("fs_teleport", path="x"), READ, say("I have looked.")]},
     {"match": "^read it", "steps": [call("fs_read", path="missing.txt"), say("There is no such file.")]},
     {
         "match": "^edit and ask",
@@ -148,6 +157,45 @@ async def test_a_run_that_found_another_way_completes(daemon: LiveDaemon, tmp_pa
     async with daemon.client() as talk:
         speech = talk.start("ada", request_text, request_text, cwd=str(tmp_path))
         await decide(talk, speech, "once")
+        assert (await speech.end()).outcome == "completed"
+
+
+@pytest.mark.parametrize(
+    ("request_text", "called"),
+    [("call nothing", "fs_teleport"), ("run nothing", "exec"), ("run missing", "exec")],
+)
+async def test_a_run_whose_only_calls_were_not_executed_says_so(
+    daemon: LiveDaemon, tmp_path: Path, request_text: str, called: str
+) -> None:
+    async with daemon.client() as talk:
+        speech = talk.start("ada", request_text, request_text, cwd=str(tmp_path))
+        if request_text == "run missing":
+            await decide(talk, speech, "once")
+        ended = (await speech.end()).ended
+        assert (ended.outcome, ended.error) == ("tool_error", f"Not executed: {called}. Nothing was done.")
+
+
+async def test_a_command_that_cannot_be_started_is_not_executed(home: Home, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "run missing", cwd=str(work))
+            await speech.until("approval_opened")
+            work.rmdir()
+            await decide(talk, speech, "once")
+            ended = (await speech.end()).ended
+            assert (ended.outcome, ended.error) == ("tool_error", "Not executed: exec. Nothing was done.")
+
+
+@pytest.mark.parametrize("request_text", ["list nothing", "call and read", "run partly"])
+async def test_a_run_that_read_or_did_something_completes(
+    daemon: LiveDaemon, tmp_path: Path, request_text: str
+) -> None:
+    async with daemon.client() as talk:
+        speech = talk.start("ada", request_text, request_text, cwd=str(tmp_path))
+        if request_text == "run partly":
+            await decide(talk, speech, "once")
         assert (await speech.end()).outcome == "completed"
 
 

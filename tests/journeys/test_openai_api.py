@@ -47,6 +47,11 @@ calls = [{ name = "fs_edit", arguments = { path = "missing.txt", oldText = "a", 
 after_tool = "Edited."
 
 [[rule]]
+match = "teleport it"
+calls = [{ name = "fs_teleport", arguments = {} }]
+after_tool = "Teleported."
+
+[[rule]]
 match = "name it"
 calls = [{ name = "set_title", arguments = { title = "Boats" } }]
 after_tool = "Named."
@@ -397,6 +402,17 @@ async def test_a_failed_run_is_an_error_that_clients_do_not_send_again(daemon: L
 
         *_, last = await chat.stream("fail")
         assert last["error"]["code"] == "model_error"
+
+
+@pytest.mark.parametrize("request_text", ["edit it", "teleport it"])
+async def test_an_answer_of_a_run_that_did_nothing_has_its_state_also_in_a_stream(
+    daemon: LiveDaemon, sender: str, request_text: str
+) -> None:
+    async with chatting(daemon, sender) as chat:
+        _, whole, _ = await chat.post(chat.body(request_text))
+        assert whole["moot"]["status"] == "tool_error"
+        *_, last = await chat.stream(f"{request_text}, please")
+        assert (last["moot"]["status"], last["moot"]["error"]) == ("tool_error", whole["moot"]["error"])
 
 
 async def test_an_agent_with_nothing_to_say_says_nothing(daemon: LiveDaemon, sender: str) -> None:

@@ -19,6 +19,10 @@ class Effects:
             return False
         return tool.spec.safety is not Safety.SAFE and not tool.spec.reads_only
 
+    def is_missed(self, name: str) -> bool:
+        """Whether a call of the tool that was not executed may leave something undone: not one that would only read."""
+        return name not in self._tools or self.may_change(name)
+
     def always_changes(self, name: str) -> bool:
         """Whether every successful call of the tool changes something. Commands and added tools may only read."""
         return self.may_change(name) and name not in COMMANDS and not self._tools[name].spec.added

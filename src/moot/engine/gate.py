@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
+from moot.domain.approval import COMMANDS
 from moot.domain.errors import Fenced, MootError
 from moot.domain.message import ToolCall
 from moot.domain.ports.hook import GateCall, Hook, Proceed
@@ -146,7 +147,11 @@ class _Execution:
             raise
         except MootError as error:
             # An error raised before anything external has answered contains no untrusted text.
-            own = ToolResult(content=clean(error.sentence), is_error=True, taint=error.taint)
+            # What a command itself does wrong is a result; this one was not started.
+            is_unexecuted = call.tool.spec.name in COMMANDS
+            own = ToolResult(
+                content=clean(error.sentence), is_error=True, taint=error.taint, is_unexecuted=is_unexecuted
+            )
             return own if error.is_untainted else replace(own, taint=own.taint | _find_taint(call))
         except TimeoutError:
             return _make_failure(call, f"{call.tool.spec.name} took too long and was stopped.")
@@ -244,12 +249,14 @@ class Toolbox:
         # The tool as it is configured now: a reload applies from the next call on.
         tool = self._gate.find(call.name) or self._tools[call.name]
         if tool.spec.group not in CALLABLE_WHEN_GONE and not self._gate.has(call.name):
-            return ToolResult(content=f"{call.name} is no longer available; it was not run.", is_error=True)
+            return ToolResult(
+                content=f"{call.name} is no longer available; it was not run.", is_error=True, is_unexecuted=True
+            )
         try:
             call = await self._restore_arguments(call, tool.spec, context)
             arguments = flaw or _parse_arguments(call, tool.spec)
             if isinstance(arguments, str):
-                return ToolResult(content=arguments, is_error=True)
+                return ToolResult(content=arguments, is_error=True, is_unexecuted=True)
             passing = GateCall(id=call.id, tool=tool, arguments=arguments, context=context)
             result = await self._gate.pass_through(passing, deadline, at_work)
             return _add_strays(result, arguments, tool.spec)
@@ -271,7 +278,8 @@ class Toolbox:
             return refusal
         text = describe_unknown(name, offered, self._gate.describe_owner(name, [spec.name for spec in offered]))
         # An unknown tool is the model's mistake. A tool of another agent shows that the task belongs to that agent.
-        return ToolResult(content=text, is_error=True, is_refused=self._gate.has(name))
+        is_elsewhere = self._gate.has(name)
+        return ToolResult(content=text, is_error=True, is_refused=is_elsewhere, is_unexecuted=not is_elsewhere)
 
     async def _restore_arguments(self, call: ToolCall, spec: ToolSpec, context: RunContext) -> ToolCall:
         """Return the call with its masked arguments restored. Only calls resumed after a restart are masked."""

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from moot.domain.message import ToolCall
 from moot.domain.mode import PLAN_REFUSED
 from moot.domain.run import Outcome
+from moot.domain.text import clean
 
 REPEATS = 5
 _LONGEST_CIRCLE = 3
+_NAME = 64
 
 # The calls of one step, by name and arguments.
 Calls = tuple[tuple[str, str], ...]
@@ -79,6 +81,11 @@ def explain_denial(denied: Sequence[str]) -> str:
 def explain_failure(failed: Sequence[str]) -> str:
     """Return one sentence about a run that changed nothing, because these calls failed."""
     return f"Failed: {', '.join(failed)}. No other call changed anything."
+
+
+def explain_unexecuted(called: Sequence[str]) -> str:
+    """Return one sentence about a run whose only calls were not executed. Unknown names are the model's own text."""
+    return f"Not executed: {', '.join(clean(name)[:_NAME] for name in called)}. Nothing was done."
 
 
 def explain_mode(refused: Sequence[str]) -> str:

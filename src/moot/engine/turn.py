@@ -22,7 +22,7 @@ from moot.engine.budget import Budget
 from moot.engine.deadline import Deadline
 from moot.engine.effects import NO_EFFECTS, Effects
 from moot.engine.history import History
-from moot.engine.outcome import SAID, explain, explain_denial, explain_failure, explain_mode
+from moot.engine.outcome import SAID, explain, explain_denial, explain_failure, explain_mode, explain_unexecuted
 from moot.engine.recorder import Recorder
 from moot.engine.step import Step
 
@@ -46,6 +46,8 @@ class Progress(Struct, kw_only=True):
     # The tools whose calls failed although they were made, and the teammates whose changes failed, in words.
     failed: set[str] = field(default_factory=set)
     failed_teammates: set[str] = field(default_factory=set)
+    # The tools whose calls were not executed: unknown ones, unusable arguments, commands that could not be started.
+    unexecuted: set[str] = field(default_factory=set)
     # The tools whose calls were refused because the conversation is in mode plan.
     refused_by_mode: set[str] = field(default_factory=set)
     # The number of calls made, and of those that were refused because the tool belongs to another agent.
@@ -98,7 +100,8 @@ class Progress(Struct, kw_only=True):
     @property
     def _failed_changes(self) -> list[str]:
         """What was to change something and failed."""
-        return sorted({*filter(self.effects.always_changes, self.failed), *self.failed_teammates})
+        failed = filter(self.effects.always_changes, self.failed | self.unexecuted)
+        return sorted({*failed, *self.failed_teammates})
 
     def count_result(self, name: str, output: ToolResult) -> None:
         self.unasked |= output.unasked
@@ -106,6 +109,8 @@ class Progress(Struct, kw_only=True):
             self.denied.add(name)
         elif output.is_refused_by_mode:
             self.refused_by_mode.add(name)
+        elif output.is_unexecuted and self.effects.is_missed(name):
+            self.unexecuted.add(name)
         elif output.is_error:
             self.failed.add(name)
         else:
@@ -199,6 +204,8 @@ class Progress(Struct, kw_only=True):
             return (outcome, error) if self.succeeded else (Outcome.DENIED, error or explain_mode(refused))
         if (failed := self._failed_changes) and not self._has_changed_something:
             return Outcome.TOOL_ERROR, error or explain_failure(failed)
+        if self.unexecuted and not self.succeeded and not self.failed:
+            return Outcome.TOOL_ERROR, error or explain_unexecuted(sorted(self.unexecuted))
         return outcome, error
 
 

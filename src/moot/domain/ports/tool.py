@@ -89,6 +89,8 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     is_denied: bool = False
     # Not executed, because the conversation is in mode plan.
     is_refused_by_mode: bool = False
+    # Nothing was executed: no such tool, unusable arguments, or a command that could not be started or found.
+    is_unexecuted: bool = False
     # It was denied because there was nobody to ask.
     unasked: bool = False
     # It has waited for runs that are still active: waiting again is not a loop.

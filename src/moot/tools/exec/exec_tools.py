@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import re
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from moot.domain.approval import digest
 from moot.domain.ask import Binding
@@ -33,6 +35,8 @@ from moot.tools.threads import run_in_thread
 _LONG = 65_536
 # How many files are named to the person who is asked.
 _NAMED = 3
+# What may make several commands of one.
+_COMPOUND = re.compile(r"[;&|\n`(]")
 
 _COMMAND = {
     "type": "string",
@@ -240,7 +244,8 @@ class Exec:
         process, redact = await self._shell.start(arguments["command"], context, tool="exec", ring=False)
         process.limit(seconds)
         ending = await process.over()
-        return command_result(ending, await read_output(process, redact), seconds)
+        result = command_result(ending, await read_output(process, redact), seconds)
+        return replace(result, is_unexecuted=_is_not_found(arguments["command"], ending))
 
 
 class ExecBackground:
@@ -360,6 +365,11 @@ async def read_output(process: Process, redact: Redaction) -> str:
         return f"{text.rstrip()}\n{message}\n".lstrip("\n") if message else text
 
     return await asyncio.to_thread(read) if process.tape.total > _LONG else read()
+
+
+def _is_not_found(command: str, ending: Ending) -> bool:
+    """Whether the shell did not find the program, or could not execute it, and nothing else of the command ran."""
+    return ending.exit_code in (126, 127) and not _COMPOUND.search(command)
 
 
 def command_result(ending: Ending, printed: str, seconds: float) -> ToolResult:

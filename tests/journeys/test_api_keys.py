@@ -148,7 +148,10 @@ def test_every_command_says_that_an_edited_configuration_is_not_in_use_yet(daemo
     daemon.cli("reload")
     daemon.home.write_config(f"{LISTEN}[limits]\nsteps = 7\n")
 
-    assert "config.toml has changed. The previous configuration" in daemon.cli("ps").stderr.replace("\n  ", " ")
+    warned = daemon.cli("ps").stderr.replace("\n  ", " ")
+    assert "config.toml has changed. The previous configuration is used until `moot reload`.\n" in warned
+    findings = [each for each in daemon.cli_json("doctor")["data"]["findings"] if each["check"] == "config"]
+    assert [(each["level"], each["fix"]) for each in findings] == [("ok", ""), ("warning", "Run: moot reload")]
     assert "has changed" not in (reloaded := daemon.cli("reload")).stderr
     assert "limits" in reloaded.stdout
     assert daemon.cli("ps").stderr == ""

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 import zipfile
 from pathlib import Path
 
@@ -111,6 +112,97 @@ def test_a_restore_that_is_killed_leaves_the_old_home_or_the_new_one(
         assert call_cli(home, "restore", str(archive), "--yes").returncode == 0
         assert not list(home.path.glob("**/.moot-restoring-*"))
         assert (next((home.path / "before-restore").glob("agents.*")) / "zoe" / "AGENT.md").exists()
+
+
+# What is not in a backup, by the first folder or name of a file, and how the help of `moot backup` says it.
+LEFT_OUT = {
+    "data/vault.key": "the master key",
+    "data/identity.key": "the identity for other daemons",
+    "data/placeholders.key": "the key of placeholders",
+    "data/metrics.token": "the token for metrics",
+    "data/models": "models",
+    "data/file-changes": "the history for `moot undo`",
+    "data/file-changes.key": "the history for `moot undo`",
+    "data/demo": "the folders of `moot demo`",
+    "data/nats": "`moot nats dev`",
+    "data/workspaces": "working folders",
+    "before-restore": "what a restore has kept",
+    "logs": "logs",
+    "skills/sail/link": "links",
+}
+# What the daemon makes again while it runs.
+MADE_AGAIN = ("data/moot.lock", "data/config.last-good.toml", "data/moot.db-wal", "data/moot.db-shm", "run")
+STORED_AS = {"data/moot.db": "store.db", "data/project-files.json": "project-files.json"}
+
+
+def test_every_file_of_a_home_is_in_the_backup_or_the_help_says_that_it_is_not(home: Home, tmp_path: Path) -> None:
+    furnish(home)
+    (home.path / "workflows").mkdir()
+    (home.path / "workflows" / "daily.yaml").write_text("name: daily\nsteps: []\n")
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "AGENTS.md").write_text("Build with make.")
+    for name in ("models/x.gguf", "demo/config.toml", "nats/jetstream", "workspaces/ada-0/note", "file-changes/1.json"):
+        (home.path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (home.path / "data" / name).write_text("x")
+    for name in ("identity.key", "placeholders.key", "metrics.token", "file-changes.key"):
+        (home.path / "data" / name).write_text("x")
+    (home.path / "before-restore" / "agents.1").mkdir(parents=True)
+    (home.path / "before-restore" / "agents.1" / "AGENT.md").write_text("x")
+    archive = tmp_path / "home.zip"
+    with daemon_thread(home) as daemon:
+        daemon.cli("secrets", "set", "DOOR", stdin=SECRET)
+        approve = ("project", "approve", "--cwd", str(tmp_path / "app"))
+        approved = daemon.cli(*approve, "--digest", daemon.cli(*approve).stderr.rpartition("--digest ")[2].strip())
+        assert approved.returncode == 0, approved.stderr
+        assert daemon.cli("backup", str(archive)).returncode == 0
+        help_text = " ".join(daemon.cli("backup", "--help").stdout.split())
+        daemon.cli("inbox")
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (home.path / "run").rglob("*") if path.is_file()}
+        assert len(modes) >= 2
+        assert set(modes.values()) == {0o600}
+        found = [str(path.relative_to(home.path)) for path in home.path.rglob("*") if not path.is_dir()]
+    with zipfile.ZipFile(archive) as packed:
+        kept = set(packed.namelist())
+    missing = [
+        name
+        for name in found
+        if not any(name == known or name.startswith(f"{known}/") for known in (*LEFT_OUT, *MADE_AGAIN))
+        and not {name, f"settings/{name}", STORED_AS.get(name, "")} & kept
+    ]
+    assert missing == []
+    assert [words for words in LEFT_OUT.values() if words not in help_text] == []
+    there = Home(tmp_path / "there")
+    assert call_cli(there, "restore", str(archive), "--yes").returncode == 0
+    with daemon_thread(there) as daemon:
+        assert daemon.cli_json("project", "--cwd", str(tmp_path / "app"))["data"]["files"][0]["approved"] is True
+
+
+def test_what_a_restore_keeps_is_named_by_the_local_time(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "home.zip"
+    with daemon_thread(home) as daemon:
+        assert daemon.cli("backup", str(archive)).returncode == 0
+    # As far from UTC as it gets, so that the hours differ.
+    monkeypatch.setenv("TZ", "XXX-12")
+    time.tzset()
+    try:
+        before = time.strftime("%Y%m%d-%H%M%S")
+        kept = json.loads(call_cli(home, "restore", str(archive), "--yes", "--json").stdout)["data"]["kept"]
+        after = time.strftime("%Y%m%d-%H%M%S")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert before <= kept.partition("before-restore-")[2][: len(before)] <= after
+
+
+@pytest.mark.parametrize(("name", "options"), [("home.tar.gz", ()), ("home.tgz", ()), ("home.zip", ("--store-only",))])
+def test_a_name_that_promises_another_format_is_refused(
+    home: Home, tmp_path: Path, name: str, options: tuple[str, ...]
+) -> None:
+    refused = call_cli(home, "backup", str(tmp_path / name), *options)
+    assert "a backup is a" in refused.stderr
+    assert not (tmp_path / name).exists()
 
 
 def test_a_restore_into_a_new_home_keeps_nothing_and_says_so(home: Home, tmp_path: Path) -> None:

@@ -35,8 +35,7 @@ def render_notices(welcome: pb.Welcome) -> list[str]:
         )
     if welcome.config_problem:
         notices.append(
-            f"warning: {sanitize.line(welcome.config_problem)}. The previous configuration is used until `moot reload`"
-            " reads a valid file."
+            f"warning: {sanitize.line(welcome.config_problem)}. The previous configuration is used until `moot reload`."
         )
     return notices
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 
-from moot.daemon.paths import Paths, make_folder
+from moot.daemon.paths import Paths, make_folder, write_private
 from moot.domain.errors import Conflict
 
 _ATTEMPTS = 10
@@ -44,5 +44,5 @@ def hold_home(paths: Paths, stack: AsyncExitStack) -> None:
     """Ensure that this is the only daemon of the home, and write its process id."""
     stack.enter_context(hold_lock(paths))
     make_folder(paths.run)
-    paths.pid.write_text(f"{os.getpid()}\n", encoding="ascii")
+    write_private(paths.pid, f"{os.getpid()}\n")
     stack.callback(paths.pid.unlink, missing_ok=True)

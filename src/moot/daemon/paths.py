@@ -142,6 +142,14 @@ def make_folder(path: Path) -> Path:
     return path
 
 
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only the owner can read, also if it was readable for others before."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        os.fchmod(handle, 0o600)
+        file.write(text)
+
+
 @contextmanager
 def socket_address(path: Path) -> Iterator[str]:
     """Yield an address for bind or connect within the kernel's length limit, for a path of any length.

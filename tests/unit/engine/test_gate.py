@@ -169,7 +169,7 @@ async def test_an_unknown_tool_is_told_with_what_there_is() -> None:
 
 async def test_a_flaw_found_by_the_model_adapter_is_the_result() -> None:
     output, echo = await call("{}", flaw="The arguments were cut off.")
-    assert output == ToolResult(content="The arguments were cut off.", is_error=True)
+    assert output == ToolResult(content="The arguments were cut off.", is_error=True, is_unexecuted=True)
     assert echo.heard == []
 
 

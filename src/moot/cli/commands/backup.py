@@ -24,6 +24,7 @@ from moot.wire import moot_pb2 as pb
 
 _SQLITE = b"SQLite format 3\0"
 _SHOWN = 3
+_TAR_NAMES = (".tar", ".tgz", ".gz", ".bz2", ".xz", ".zst", ".7z")
 
 
 @click.command()
@@ -35,11 +36,16 @@ _SHOWN = 3
 def backup(path: Path, workspaces: bool, with_keys: bool, store_only: bool) -> None:
     """Write a backup of the whole home to PATH while the daemon runs.
 
-    It contains conversations, settings, agents, skills, tools and the stored secrets, which stay encrypted. Models,
-    logs and the history for `moot undo` are not part of it. The passphrase is prompted for, or read from stdin.
+    It contains conversations, settings, agents, skills, tools, workflows, approved project files and the stored
+    secrets, which stay encrypted. The passphrase is prompted for, or read from stdin.
+
+    Not part of it: keys (the master key without --with-keys, the identity for other daemons, the key of placeholders),
+    the token for metrics, models, logs, the history for `moot undo`, the folders of `moot demo` and `moot nats dev`,
+    working folders without --workspaces, what a restore has kept, links, and agents outside the home.
     """
     # The daemon has another working directory, so paths are absolute.
     target = path.expanduser().absolute()
+    _refuse_other_format(target, store_only=store_only)
     if store_only:
         if workspaces or with_keys:
             raise click.UsageError("--store-only goes with no other option.")
@@ -59,6 +65,14 @@ def backup(path: Path, workspaces: bool, with_keys: bool, store_only: bool) -> N
         "left_out": list(done.left_out),
     }
     output.emit(data, render=lambda _: _render_backup(data))
+
+
+def _refuse_other_format(target: Path, *, store_only: bool) -> None:
+    """Raise if the name promises another format: whoever finds the file later would not be able to open it."""
+    is_other = target.name.lower().endswith(_TAR_NAMES) or (store_only and target.suffix.lower() == ".zip")
+    if is_other:
+        form, name = ("a SQLite file", "x.db") if store_only else ("a ZIP archive", "x.zip")
+        raise BadRequest(f"a backup is {form}, not what the name {target.name} says", fix=f"Name it like {name}.")
 
 
 def _render_backup(data: dict[str, Any]) -> str:

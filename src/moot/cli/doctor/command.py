@@ -23,6 +23,7 @@ from moot.client.connection import connect
 from moot.daemon.paths import Paths
 from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
+from moot.wire.codec import PROTOCOL_VERSION
 
 _MARKS = {OK: ("✓", "green"), NOTE: ("·", "blue"), WARNING: ("!", "yellow"), ERROR: ("✗", "red")}
 _DAEMON_SECONDS = 30.0
@@ -91,6 +92,7 @@ def run_checks(traces: list[pb.TraceHealth]) -> list[Finding]:
 def _check_daemon_and_store(home: Paths, traces: list[pb.TraceHealth]) -> Iterator[Finding]:
     answer = asyncio.run(_fetch_report(home))
     if answer is not None:
+        yield from run_check("config", lambda: _check_config_in_use(home))
         yield from run_check("models", lambda: _check_models(home, answer[2]))
         yield from _check_daemon(home, *answer)
         yield from run_check("mcp", lambda: mcp_checks.check_servers(asyncio.run(_fetch_mcp_servers(home))))
@@ -119,6 +121,19 @@ async def _fetch_trace_health(home: Paths) -> pb.TraceHealth:
     async with asyncio.timeout(_DAEMON_SECONDS), connect(home.socket) as connection:
         answer = await connection.request(pb.ClientMessage(get_trace_health=pb.GetTraceHealthMsg()))
     return answer.trace_health
+
+
+def _check_config_in_use(home: Paths) -> Iterator[Finding]:
+    """Check whether the running daemon has read the file as it is now; what is invalid in it was reported before."""
+    problem = asyncio.run(_fetch_config_problem(home))
+    if problem and checks.load_valid_config(home) is not None:
+        yield checks.warning("config", f"{problem}. The daemon uses the previous configuration.", "Run: moot reload")
+
+
+async def _fetch_config_problem(home: Paths) -> str:
+    hello = pb.ClientMessage(hello=pb.Hello(version=PROTOCOL_VERSION, client="moot"))
+    async with asyncio.timeout(_DAEMON_SECONDS), connect(home.socket) as connection:
+        return (await connection.request(hello)).welcome.config_problem
 
 
 def _check_secrets(home: Paths) -> Iterator[Finding]:

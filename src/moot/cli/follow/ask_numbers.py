@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from moot.cli.connect import find_paths, remote_address
-from moot.daemon.paths import make_folder
+from moot.daemon.paths import make_folder, write_private
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.wire import moot_pb2 as pb
 
@@ -25,7 +25,7 @@ def remember_list(found: list[pb.AskInfo]) -> None:
     with suppress(OSError):
         path = _list_file()
         make_folder(path.parent)
-        path.write_text(json.dumps(listed), encoding="utf-8")
+        write_private(path, json.dumps(listed))
         _forget_oldest(path.parent)
 
 

@@ -22,6 +22,8 @@ from moot.domain.errors import BadRequest, TooLarge
 MANIFEST = "manifest.json"
 STORE = "store.db"
 SEALED_KEY = "vault.sealed"
+# The project files that the owner has approved.
+APPROVALS = "project-files.json"
 # Folders of a home; each is replaced as a whole.
 FOLDERS = ("agents", "skills", "tools", "workflows", "workspaces")
 # Files beside config.toml, such as scripts of models.
@@ -215,7 +217,7 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
         raise ValueError(f"the name {ascii(name[:100])} is not allowed")
     if entry.flag_bits & 0x1:
         raise ValueError(f"{ascii(name)} is encrypted")
-    if not rest and name in (MANIFEST, STORE, SEALED_KEY):
+    if not rest and name in (MANIFEST, STORE, SEALED_KEY, APPROVALS):
         return
     if not rest or first not in (*FOLDERS, SETTINGS) or (first == SETTINGS and "/" in rest):
         raise ValueError(f"{ascii(name)} does not belong to a home")

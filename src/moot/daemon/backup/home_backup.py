@@ -120,6 +120,9 @@ def _seal_master_key(paths: Paths, place: str, passphrase: str) -> bytes:
 
 
 def _add_settings(writer: archive.ArchiveWriter, paths: Paths) -> None:
+    approvals = paths.project_approvals
+    if approvals.is_file() and not approvals.is_symlink():
+        writer.add_file(archive.APPROVALS, approvals)
     folder = paths.config.parent
     for file in sorted(folder.glob("*")) if folder.is_dir() else ():
         if is_setting(file.name) and file.is_file() and not file.is_symlink():

@@ -91,7 +91,7 @@ def finish_restore(paths: Paths) -> list[str]:
 
 def _stage(reader: archive.ArchiveReader, paths: Paths, passphrase: str) -> list[Exchange]:
     """Unpack everything beside its target, and return the exchanges that put it in place."""
-    stamp = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     plan: list[Exchange] = []
 
     def name_aside(target: Path) -> str:
@@ -113,6 +113,8 @@ def _stage(reader: archive.ArchiveReader, paths: Paths, passphrase: str) -> list
     _stage_key(reader, paths, passphrase, exchange)
     last_good = paths.data / "config.last-good.toml"
     plan.append(Exchange(str(last_good), name_aside(last_good)))
+    if reader.has(archive.APPROVALS):
+        reader.unpack_file(archive.APPROVALS, exchange(paths.project_approvals))
     for entry in reader.list_below(archive.SETTINGS):
         name = entry.partition("/")[2]
         if is_setting(name):

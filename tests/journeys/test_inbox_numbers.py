@@ -86,6 +86,8 @@ async def test_a_number_means_nothing_where_nothing_was_listed(home: Home, provi
             await asyncio.to_thread(at_a_terminal, home, ["inbox"])
             elsewhere = await asyncio.to_thread(at_a_terminal, home, ["inbox", "approve", "1"])
             assert "no list was shown in this terminal" in elsewhere
+            noted = [path for path in (home.path / "run").rglob("*") if path.is_file()]
+            assert {path.suffix: path.stat().st_mode & 0o777 for path in noted} == {".pid": 0o600, ".json": 0o600}
             assert "exit=2" in elsewhere
             outside = await asyncio.to_thread(at_a_terminal, home, ["inbox"], ["inbox", "approve", "3"])
             assert "the last list has no number 3" in outside

@@ -152,7 +152,7 @@ def _set_aside(target: Path) -> Path:
     """Keep the old store under another name, after a checkpoint of its log if that is possible; return the name."""
     if target.is_symlink():
         raise StoreError(f"{target} is a symbolic link", fix="Put the real file there, then restore.")
-    stamp = time.strftime("%Y%m%d-%H%M%S")
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime())
     aside = target.with_name(f"{target.name}.before-restore-{stamp}")
     number = 1
     while os.path.lexists(aside):
@@ -190,7 +190,7 @@ def _fold_log(target: Path) -> None:
 
 def keep_before_migration(path: Path, have: int, tuning: Tuning) -> Path:
     """Copy a store before its migration and return the path of the copy, which is named after its schema version."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime())
     kept = path.with_name(f"{path.name}.before-migration-from-{have}-{stamp}")
     try:
         write_backup(path, kept, tuning)

@@ -91,7 +91,7 @@ def finish_restore(paths: Paths) -> list[str]:
 
 def _stage(reader: archive.ArchiveReader, paths: Paths, passphrase: str) -> list[Exchange]:
     """Unpack everything beside its target, and return the exchanges that put it in place."""
-    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime())}-{secrets.token_hex(2)}"
     plan: list[Exchange] = []
 
     def name_aside(target: Path) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import LiveDaemon
+from tests.daemon_process import Home, LiveDaemon, run_cli
 from tests.terminal import Terminal, terminal
 
 CONFIG = (
@@ -143,3 +143,23 @@ def test_a_decision_for_a_call_that_was_decided_elsewhere_is_not_sent_to_the_age
         leave(person)
 
     assert "Heard: o\n" not in person.rows.text
+
+
+def test_a_message_that_is_queued_behind_an_approval_is_shown_once_after_a_restart(home: Home) -> None:
+    run_cli(home, "up")
+    try:
+        with terminal(home, "chat", "ada", "-m", "name it now") as person:
+            person.wait_on_screen(KEYS)
+            person.enter("queued one")
+            person.wait_on_screen("queued one  (queued 1")
+            assert run_cli(home, "down").returncode == 0
+            person.wait_on_screen("connecting")
+            assert run_cli(home, "up").returncode == 0
+            person.wait_for("connected again")
+            person.wait_on_screen(KEYS)
+            person.enter("o")
+            person.wait_for("ada › Heard: queued one")
+            leave(person)
+        assert person.rows.text.count("you › queued one") == 1, person.rows.text
+    finally:
+        run_cli(home, "down", "--now")

@@ -30,7 +30,7 @@ from moot.cli.render import asker_lines, colours, questions
 from moot.cli.render.digest_lines import render_digest
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import Unreachable
-from moot.domain.errors import MootError, NotFound
+from moot.domain.errors import MootError, NotFound, Unavailable
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import PROTOCOL_VERSION
 
@@ -263,6 +263,11 @@ class ChatController:
             else:
                 self._unsent.append(outgoing)
         except MootError as error:
+            if isinstance(error, Unavailable) and view.acknowledged and not view.started:
+                # It stays queued in a daemon that stops, and is shown when its run starts.
+                self._others.mark_cut_off(view)
+                self.screen.show(*lines.render_error(error.message, error.fix))
+                return
             self.screen.show(*view.take_echo(), *lines.render_error(error.message, error.fix))
             if not view.acknowledged:
                 self.screen.restore_input(outgoing.typed)

@@ -22,6 +22,7 @@ from moot.domain.ports.storage import Storage
 from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunStatus
 from moot.domain.schedule import Schedule, ScheduleKind
 from moot.domain.senders import SenderSet
+from moot.domain.token import Token
 from moot.domain.workflow import LISTED_SOURCE, Workflow, WorkflowLaunch, WorkflowReport, WorkflowRun
 from tests.contracts.store_kit import DONE, KEY, OTHER, Disk, request, turn, with_disk, with_storage
 
@@ -277,3 +278,27 @@ def test_a_job_does_not_fire_into_a_conversation_that_another_daemon_has(storage
         await second.store.close()
 
     with_disk(scenario)(tmp_path, storage_kind)  # type: ignore[arg-type]
+
+
+@with_storage
+async def test_revoking_a_token_pauses_the_jobs_of_its_senders(storage: Storage) -> None:
+    cron, store = storage.cron, storage.store
+    await store.add_token(Token(name="alice", senders=("tg:*", "shared", "user"), created_at=1.0), "d1")
+    await store.add_token(Token(name="bob", senders=("shared",), created_at=1.0), "d2")
+    for sender in ("alice", "tg:1", "shared", "bob", "user", "other"):
+        owner = ConversationKey("ada", sender)
+        await cron.save(replace(JOB, id=f"cron-{sender}", name=f"of {sender}", owner=owner))
+    assert await store.revoke_token("alice", now=2.0) == ("of alice", "of tg:1")
+    assert await store.revoke_token("alice", now=3.0) == ()
+    assert {job.owner.sender for job in await cron.list_jobs() if job.is_paused} == {"alice", "tg:1"}
+    # Neither a run that has not ended nor a new token of the name lets them run again.
+    later = replace(JOB, id="cron-later", name="later", owner=ConversationKey("ada", "alice"))
+    assert (await cron.save(later))[0].is_paused
+    await store.add_token(Token(name="alice", senders=(), created_at=4.0), "d3")
+    with pytest.raises(Conflict, match="the token of alice was revoked"):
+        await cron.resume("cron-alice", next_at=150.0, now=5.0)
+    await store.revoke_token("alice", now=6.0)
+    await store.add_token(Token(name="alice", senders=("alice",), created_at=7.0), "d4")
+    resumed = await cron.resume("cron-alice", next_at=150.0, now=8.0)
+    assert resumed is not None
+    assert not resumed.is_paused

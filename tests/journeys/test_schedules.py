@@ -393,3 +393,32 @@ async def test_results_for_the_owner_wait_for_a_daemon_that_was_killed(home: Hom
     with daemon_thread(home) as live:
         told = await wait_for_report(live, "user", "moot")
     assert len([each for each in told if "has ended" in each["content"]]) == 1
+
+
+async def test_revoking_a_token_stops_its_schedules_and_names_them(daemon: LiveDaemon) -> None:
+    daemon.cli_json("tokens", "new", "visitor")
+    job = {"schedule_type": "every", "schedule": "1h", "prompt": "count the beans"}
+    await use(daemon, "visitor", "cron_add", name="beans", **job)
+    await use(daemon, "visitor", "cron_add", name="often", **job)
+
+    told = daemon.cli("tokens", "revoke", "visitor").stdout
+
+    assert told.strip() == "Revoked visitor. Paused its scheduled jobs: beans, often."
+    listed = daemon.cli_json("cron", "--as", "visitor")["data"]
+    assert [(each["status"], each["next_at"]) for each in listed] == [("paused", None)] * 2
+    # A run that has begun before cannot start them again.
+    assert "was revoked" in await use(daemon, "visitor", "cron_resume", id="beans")
+    daemon.cli_json("tokens", "new", "visitor")
+    assert [each["status"] for each in daemon.cli_json("cron", "--as", "visitor")["data"]] == ["paused", "paused"]
+
+
+async def test_jobs_are_shown_as_off_while_schedules_are(tmp_path: Path) -> None:
+    home = Home(tmp_path).furnish(script=SCRIPT, config=CONFIG, agents=("ada",))
+    with daemon_thread(home) as live:
+        live.cli("cron", "add", "beans", "count", "--every", "1h", "--agent", "ada")
+    home.write_config(CONFIG + "[cron]\nenabled = false\n")
+    with daemon_thread(home) as live:
+        listed = live.cli("cron")
+        assert listed.stdout.splitlines()[1].split()[:3] == ["beans", "off", "-"]
+        assert "Schedules are off" in listed.stderr
+        assert "state        off" in live.cli("cron", "show", "beans").stdout

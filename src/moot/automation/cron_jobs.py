@@ -74,6 +74,11 @@ class CronJobs:
         self._d = dependencies
         self._store = dependencies.store
 
+    @property
+    def is_enabled(self) -> bool:
+        """Whether jobs fire at their times."""
+        return self._d.is_enabled()
+
     async def add(self, owner: ConversationKey, draft: JobDraft) -> tuple[CronJob, bool]:
         """Check and store a job; one of the same name is replaced. Return it, and whether it is new."""
         return await self.save(await self.check(owner, draft))

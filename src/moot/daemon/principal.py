@@ -12,10 +12,9 @@ from msgspec.structs import replace
 from moot.domain.errors import BadRequest, Busy, Forbidden, StoreError, Unauthorized
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
-from moot.domain.senders import RESERVED_SENDERS, SenderSet, is_reserved, owner_of
+from moot.domain.senders import OWNER_SENDER, RESERVED_SENDERS, SenderSet, is_reserved, owner_of
 from moot.domain.token import Token
 
-OWNER_SENDER = "user"
 TOKEN_PREFIX = "moot_"
 
 _MAX_NAME = 200
@@ -182,9 +181,11 @@ class Principals:
         made = make_token(name, senders, may_approve=may_approve, now=self._clock.now())
         return replace(made, token=await self._store.add_token(made.token, made.digest))
 
-    async def revoke(self, name: str) -> None:
-        await self._store.revoke_token(name, now=self._clock.now())
+    async def revoke(self, name: str) -> tuple[str, ...]:
+        """Revoke a token; return the names of the scheduled jobs that this has paused."""
+        paused = await self._store.revoke_token(name, now=self._clock.now())
         self.invalidate(name)
+        return paused
 
     def invalidate(self, name: str) -> None:
         """Drop a token that was revoked in the store, and close its connections."""

@@ -16,6 +16,8 @@ OWNED_SENDERS = (BACKGROUND_SENDER, CRON_SENDER, WORKFLOW_SENDER)
 RUN_SENDERS = (CHILD_SENDER, *OWNED_SENDERS)
 # Prefixes of senders that clients may not use.
 RESERVED_SENDERS = (CHILD_SENDER, CRON_SENDER, "team:", BACKGROUND_SENDER, WORKFLOW_SENDER)
+# The sender of the owner.
+OWNER_SENDER = "user"
 
 
 class SenderSet(Struct, frozen=True, kw_only=True):

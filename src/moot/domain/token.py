@@ -1,11 +1,12 @@
 """Tokens: principals other than the owner."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 
 from msgspec import Struct
 
 from moot.domain.errors import Conflict
+from moot.domain.senders import OWNER_SENDER, SenderSet
 
 
 class Token(Struct, frozen=True, kw_only=True):
@@ -28,6 +29,24 @@ class Token(Struct, frozen=True, kw_only=True):
     def continues_name(self) -> bool:
         """Whether the owner gave the token the sender of earlier tokens with this name."""
         return self.name in self.senders
+
+    @property
+    def owned(self) -> SenderSet:
+        """Return the senders that it may use."""
+        return SenderSet(names=(self.sender,), patterns=self.senders)
+
+
+def is_cut_off(sender: str, tokens: Iterable[Token]) -> bool:
+    """Whether a sender had tokens, and all of them are revoked. The owner needs none."""
+    had = [token for token in tokens if token.owned.includes(sender)] if sender != OWNER_SENDER else []
+    return bool(had) and all(token.revoked_at for token in had)
+
+
+def cut_off_error(sender: str) -> Conflict:
+    return Conflict(
+        f"the token of {sender} was revoked, so its schedules are paused",
+        fix=f"The owner can make another token with `--sender {sender}`, or add the job without it.",
+    )
 
 
 def sender_in_use_error(name: str) -> Conflict:

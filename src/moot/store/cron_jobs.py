@@ -22,8 +22,9 @@ from moot.domain.errors import BadRequest, Conflict
 from moot.domain.run import Run
 from moot.domain.schedule import Schedule, ScheduleKind
 from moot.domain.senders import SenderSet
+from moot.domain.token import cut_off_error, is_cut_off
 from moot.domain.workflow import LISTED_SOURCE, WorkflowLaunch
-from moot.store import conversations, dialect, found_runs, rows, runs, workflow_rows
+from moot.store import conversations, dialect, found_runs, rows, runs, tokens, workflow_rows
 from moot.store.sqlite import SqliteStore
 
 _COLUMNS = (
@@ -99,6 +100,9 @@ def _save(db: apsw.Connection, job: CronJob, node: int) -> tuple[CronJob, bool]:
     if job.delivers and rows.conversation_id(db, job.owner) is None:
         # Questions of its runs are asked there.
         conversations.claim(db, job.owner, job.updated_at, node)
+    if is_cut_off(job.owner.sender, tokens.list_tokens(db)):
+        # A run that has begun before the revocation adds it.
+        job = replace(job, is_paused=True, next_at=None)
     known = _find(db, job.owner, job.name)
     if known is None:
         count = db.execute("SELECT count(*) FROM cron_jobs WHERE agent = ? AND sender = ?", job.owner).get
@@ -154,6 +158,9 @@ def _list_jobs(db: apsw.Connection, agent: str, sender: str) -> list[CronJob]:
 
 
 def _set_paused(db: apsw.Connection, job_id: str, paused: bool, next_at: float | None, now: float) -> CronJob | None:
+    job = _get(db, job_id)
+    if not paused and job is not None and is_cut_off(job.owner.sender, tokens.list_tokens(db)):
+        raise cut_off_error(job.owner.sender)
     db.execute(
         "UPDATE cron_jobs SET paused = ?, next_at = ?, updated_at = ? WHERE id = ?", (int(paused), next_at, now, job_id)
     )

@@ -343,8 +343,8 @@ class SqliteStore:
         # Who sends asks for them; many may send at once.
         return await self._readers.read_together(tokens.list_tokens)
 
-    async def revoke_token(self, name: str, *, now: float) -> None:
-        await self._write(lambda db: tokens.revoke(db, name, now))
+    async def revoke_token(self, name: str, *, now: float) -> tuple[str, ...]:
+        return await self._write(lambda db: tokens.revoke(db, name, now))
 
     # ---- the whole store ------------------------------------------------------------------------
 

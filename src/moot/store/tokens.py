@@ -4,7 +4,7 @@ import apsw
 from msgspec.structs import replace
 
 from moot.domain.errors import Conflict, NotFound
-from moot.domain.token import Token, list_sender_candidates, sender_in_use_error
+from moot.domain.token import Token, is_cut_off, list_sender_candidates, sender_in_use_error
 from moot.store import rows
 
 # The last use of a token is stored at most once a minute, not on every request.
@@ -83,8 +83,20 @@ def list_tokens(db: apsw.Connection) -> list[Token]:
     return [rows.token(row) for row in db.execute(f"SELECT {rows.TOKEN_COLUMNS} FROM tokens ORDER BY name, created_at")]
 
 
-def revoke(db: apsw.Connection, name: str, now: float) -> None:
-    """Revoke a token. It stays in the list; revoking it again changes nothing."""
+def revoke(db: apsw.Connection, name: str, now: float) -> tuple[str, ...]:
+    """Revoke a token and pause the jobs of senders that have no other token; return their names.
+
+    It stays in the list; revoking it again changes nothing.
+    """
     if not db.execute("SELECT 1 FROM tokens WHERE name = ?", (name,)).get:
         raise NotFound(f"no token named {name!r}", fix="List them with `moot tokens list`.")
     db.execute("UPDATE tokens SET revoked_at = ? WHERE name = ? AND revoked_at = 0", (now, name))
+    if not db.changes():
+        return ()
+    tokens = list_tokens(db)
+    found = "SELECT id, name, sender FROM cron_jobs WHERE next_at IS NOT NULL ORDER BY name, id"
+    active: list[tuple[str, str, str]] = [(row[0], row[1], row[2]) for row in db.execute(found)]
+    paused = [(job_id, job) for job_id, job, sender in active if is_cut_off(sender, tokens)]
+    for job_id, _ in paused:
+        db.execute("UPDATE cron_jobs SET paused = 1, next_at = NULL, updated_at = ? WHERE id = ?", (now, job_id))
+    return tuple(job for _, job in paused)

@@ -46,7 +46,9 @@ def list_jobs(agent: str, sender: str) -> None:
 
 def _list_jobs(agent: str, sender: str) -> None:
     request = pb.ListCronJobsMsg(agent=agent, sender=sender)
-    found = send_request(pb.ClientMessage(list_cron_jobs=request)).cron_jobs.jobs
+    answer = send_request(pb.ClientMessage(list_cron_jobs=request)).cron_jobs
+    found = answer.jobs
+    _note_disabled(answer)
     output.emit([cron_lines.dump_job(job) for job in found], render=lambda _: cron_lines.render_jobs(found))
 
 
@@ -122,7 +124,9 @@ def add(name: str, prompt: str, *, deliver: str, cwd: str, **options: str) -> No
 def show(job: str, agent: str, sender: str) -> None:
     """Show JOB, by name or id, and its latest runs."""
     request = pb.ListCronJobsMsg(job=job, agent=agent, sender=sender)
-    (found,) = send_request(pb.ClientMessage(list_cron_jobs=request)).cron_jobs.jobs
+    answer = send_request(pb.ClientMessage(list_cron_jobs=request)).cron_jobs
+    (found,) = answer.jobs
+    _note_disabled(answer)
     wanted = pb.ListFiringsMsg(job=found.job_id, limit=_SHOWN_FIRINGS)
     firings = send_request(pb.ClientMessage(list_firings=wanted)).firings.firings
     output.emit(
@@ -189,6 +193,16 @@ def run_now(job: str, agent: str, sender: str) -> None:
     output.emit(
         cron_lines.dump_job(answer.jobs[0]) | {"run_id": answer.run_id}, render=lambda _: cron_lines.render_id(answer)
     )
+
+
+def _note_disabled(answer: pb.CronJobList) -> None:
+    """Show active jobs as off, if schedules are turned off."""
+    if not answer.disabled:
+        return
+    output.print_note("Schedules are off ([cron] enabled = false): no job runs at its time.")
+    for job in answer.jobs:
+        if job.status == "active":
+            job.status, job.next_at = "off", 0.0
 
 
 def _change(job: str, agent: str, sender: str, action: str) -> pb.CronJobList:

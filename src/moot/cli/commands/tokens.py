@@ -71,6 +71,12 @@ def list_tokens() -> None:
 @click.argument("name", shell_complete=complete_tokens)
 @output.json_option
 def revoke(name: str) -> None:
-    """Revoke the token of NAME immediately."""
-    send_request(pb.ClientMessage(revoke_token=pb.RevokeTokenMsg(name=name)))
-    output.emit({"name": name, "revoked": True}, render=lambda _: f"Revoked {sanitize.name(name)}.")
+    """Revoke the token of NAME immediately, and pause its scheduled jobs."""
+    request = pb.ClientMessage(revoke_token=pb.RevokeTokenMsg(name=name))
+    paused = list(send_request(request).token_revoked.paused_jobs)
+
+    def render(_: Any) -> str:
+        jobs = f" Paused its scheduled jobs: {', '.join(map(sanitize.line, paused))}." if paused else ""
+        return f"Revoked {sanitize.name(name)}.{jobs}"
+
+    output.emit({"name": name, "revoked": True, "paused_jobs": paused}, render=render)

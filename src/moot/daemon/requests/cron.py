@@ -84,7 +84,7 @@ class CronRequests:
             if len(infos) % _SLICE == 0:
                 # Others have their turn meanwhile.
                 await asyncio.sleep(0)
-        reply.send(pb.ServerMessage(cron_jobs=pb.CronJobList(jobs=infos)))
+        reply.send(pb.ServerMessage(cron_jobs=pb.CronJobList(jobs=infos, disabled=not self._jobs.is_enabled)))
 
     async def change_cron_job(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request, run_id = message.change_cron_job, ""

@@ -177,8 +177,8 @@ class DaemonRequests:
 
     async def revoke_token(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("revoke a token")
-        await self._d.principals.revoke(message.revoke_token.name)
-        reply.send(pb.ServerMessage(pong=pb.Pong()))
+        paused = await self._d.principals.revoke(message.revoke_token.name)
+        reply.send(pb.ServerMessage(token_revoked=pb.TokenRevoked(paused_jobs=paused)))
 
     async def get_stats(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         stats = pb.DaemonStats(

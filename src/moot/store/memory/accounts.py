@@ -8,7 +8,7 @@ from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.run import Limits, RunKind, RunStatus
 from moot.domain.senders import CHILD_SENDER
-from moot.domain.token import Token, list_sender_candidates, sender_in_use_error
+from moot.domain.token import Token, is_cut_off, list_sender_candidates, sender_in_use_error
 from moot.domain.usage import RunUsage, Usage, UsageRow
 from moot.store.memory.account_rows import TokenRow
 from moot.store.memory.database import ConversationRow, Database
@@ -189,13 +189,23 @@ def list_tokens(db: Database) -> list[Token]:
     return sorted((row.token for row in db.tokens), key=lambda token: (token.name, token.created_at))
 
 
-def revoke_token(db: Database, name: str, now: float) -> None:
-    """Revoke a token. It stays in the list; revoking it again changes nothing."""
+def revoke_token(db: Database, name: str, now: float) -> tuple[str, ...]:
+    """Revoke a token and pause the jobs of senders that have no other token; return their names.
+
+    It stays in the list; revoking it again changes nothing.
+    """
     if not db.tokens.count("name", name):
         raise NotFound(f"no token named {name!r}", fix="List them with `moot tokens list`.")
     row = _live_token(db, name)
-    if row is not None:
-        db.tokens.put(row.digest, replace(row, token=replace(row.token, revoked_at=now)))
+    if row is None:
+        return ()
+    db.tokens.put(row.digest, replace(row, token=replace(row.token, revoked_at=now)))
+    tokens = list_tokens(db)
+    active = sorted((job for job in db.cron_jobs if job.next_at is not None), key=lambda job: (job.name, job.id))
+    paused = [job for job in active if is_cut_off(job.owner.sender, tokens)]
+    for job in paused:
+        db.cron_jobs.put(job.id, replace(job, is_paused=True, next_at=None, updated_at=now))
+    return tuple(job.name for job in paused)
 
 
 # ---- the check ----------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from moot.domain.cron_job import MOST_FIRINGS, MOST_JOBS, CronJob, Firing, Firin
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.run import Run
 from moot.domain.senders import SenderSet
+from moot.domain.token import cut_off_error, is_cut_off
 from moot.domain.workflow import LISTED_SOURCE, WorkflowLaunch
-from moot.store.memory import found_runs, nodes, runs, workflows
+from moot.store.memory import accounts, found_runs, nodes, runs, workflows
 from moot.store.memory.database import Database, check_text
 from moot.store.memory.transactions import Transactions
 
@@ -75,6 +76,9 @@ def _save(db: Database, job: CronJob) -> tuple[CronJob, bool]:
     if job.delivers and db.conversation(job.owner) is None:
         # Questions of its runs are asked there.
         nodes.claim(db, job.owner, job.updated_at)
+    if is_cut_off(job.owner.sender, accounts.list_tokens(db)):
+        # A run that has begun before the revocation adds it.
+        job = replace(job, is_paused=True, next_at=None)
     known = _find(db, job.owner, job.name)
     if known is not None:
         job = replace(job, id=known.id, created_at=known.created_at)
@@ -100,6 +104,8 @@ def _set_paused(db: Database, job_id: str, paused: bool, next_at: float | None, 
     job = db.cron_jobs.get(job_id)
     if job is None:
         return None
+    if not paused and is_cut_off(job.owner.sender, accounts.list_tokens(db)):
+        raise cut_off_error(job.owner.sender)
     return db.cron_jobs.put(job_id, replace(job, is_paused=paused, next_at=next_at, updated_at=now))
 
 

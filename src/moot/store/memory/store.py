@@ -265,8 +265,8 @@ class MemoryStore:
     async def list_tokens(self) -> list[Token]:
         return await self._read(accounts.list_tokens)
 
-    async def revoke_token(self, name: str, *, now: float) -> None:
-        await self._write(lambda db: accounts.revoke_token(db, name, now))
+    async def revoke_token(self, name: str, *, now: float) -> tuple[str, ...]:
+        return await self._write(lambda db: accounts.revoke_token(db, name, now))
 
     # ---- the whole store ------------------------------------------------------------------------
 

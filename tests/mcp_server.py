@@ -120,9 +120,10 @@ def main() -> None:
         elif method == "tools/list":
             result(request, {"tools": state()["tools"]})
         elif method == "tools/call":
-            call(request)
+            # Before the result, so that whoever has that knows it.
             if state().get("changed"):
                 send({"method": "notifications/tools/list_changed"})
+            call(request)
         elif "id" in request:
             send({"id": request["id"], "error": {"code": -32601, "message": "unknown"}})
 

@@ -114,7 +114,7 @@ async def test_a_tool_that_changed_is_refused_until_its_owner_agrees(
     with daemon_thread(home) as daemon:
         approve_tools(daemon, "box")
         async with daemon.client() as talk:
-            # It says after this call that its list has changed: the run has the tool already, and is refused it.
+            # It says with this call that its list has changed: the run has the tool already, and is refused it.
             write_state(tmp_path, tool("echo", "Says it again, and to everyone."), changed=True)
             assert not result(await talk.say("ada", "one")).is_error
             provider.program({"calls": [call("mcp__box__echo")]}, {"text": "Two."})

@@ -157,6 +157,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="./dev test-model --score", description=__doc__)
     parser.add_argument("--kinds", default=",".join(TITLES), help="only these kinds, separated by commas")
     parser.add_argument("--tasks", type=int, default=10, help="how many of each kind")
+    parser.add_argument("--first", type=int, default=1, help="the number of the first task of each kind")
     parser.add_argument("--folder", help="where the transcripts are written; a new folder unless given")
     options = parser.parse_args()
     folder = Path(options.folder or tempfile.mkdtemp(prefix="moot-score-")).resolve()
@@ -167,7 +168,7 @@ def main() -> None:
             task
             for kind in kinds
             if (kind in _TEAM) is team
-            for task in [each for each in TASKS if each.kind == kind][: options.tasks]
+            for task in [each for each in TASKS if each.kind == kind][options.first - 1 :][: options.tasks]
         ]
         if chosen:
             with running(make_home(folder / ("home-team" if team else "home"), team=team)) as daemon:

@@ -310,7 +310,7 @@ async def test_a_person_sees_only_the_graph_of_their_own_senders(home: Home, pro
         # The conversation is deleted; its facts are the person's and stay until they clear the graph.
         daemon.cli("delete", "ontologist", "--yes")
         assert [each["object"] for each in daemon.cli_json("graph", "facts")["data"]] == ["bob"]
-        backup = home.path / "kept.tar"
+        backup = home.path / "kept.zip"
         daemon.cli("backup", str(backup))
         assert daemon.cli("graph", "clear", "--yes").stdout == "Deleted 1 fact.\n"
         assert daemon.cli_json("graph", "facts")["data"] == []

@@ -351,7 +351,7 @@ async def test_a_token_reads_and_changes_only_what_is_of_its_own_senders(home: H
             tools = ("search_knowledge", "search_learnings")
             found = await do(phone, provider, "", *(call(tool, query="code") for tool in tools))
             assert [each["count"] for each in found] == [0, 0]
-        backup = home.path / "kept.tar"
+        backup = home.path / "kept.zip"
         daemon.cli("backup", str(backup))
         daemon.cli("knowledge", "forget", "code", "--yes")
     assert call_cli(home, "restore", str(backup), "--yes").returncode == 0

@@ -471,3 +471,33 @@ async def test_a_new_token_does_not_get_what_its_name_has_left(storage: Storage)
         await leave(name)
         with pytest.raises(Conflict, match="which a token of this name would get"):
             await storage.store.add_token(Token(name=name, senders=(), created_at=1.0), f"digest {number}")
+
+
+@with_storage
+async def test_undoing_a_merge_restores_what_only_the_merge_contradicted(storage: Storage) -> None:
+    graph = storage.graph
+    for triple in (("ada", "born_in", "london"), ("lov", "born_in", "rome"), ("lov", "born_in", "oslo")):
+        await graph.assert_fact(ME, fact(*triple), AT_1)
+    await graph.merge(ME, "ada", "lov", "same", AT_1)
+    (conflict,) = await graph.list_conflicts(ME)
+    await graph.resolve(ME, conflict.id, "rome", "register", AT_2)
+    undone = await graph.unmerge(ME, "lov")
+    assert triples(undone.restored) == [("ada", "born_in", "london")]
+    (known,) = await graph.list_facts(ME, FactFilter(subject="ada"))
+    assert (known.is_wrong, known.retracted_at, known.reason) == (False, 0.0, "")
+    # What contradicted another fact of the same entity stays wrong.
+    assert [each.is_wrong for each in await graph.list_facts(ME, FactFilter(subject="lov"))] == [False, True]
+
+
+@with_storage
+async def test_a_fact_stated_under_an_alias_stays_with_it_also_if_the_entity_had_it(storage: Storage) -> None:
+    graph = storage.graph
+    await graph.assert_fact(ME, fact("ada", "works_at", "acme"), AT_1)
+    await graph.assert_fact(ME, fact("lov", "knows", "bob"), AT_1)
+    await graph.merge(ME, "ada", "lov", "same", AT_1)
+    assert not (await graph.assert_fact(ME, fact("lov", "works_at", "acme"), AT_2)).is_new
+    assert not (await graph.assert_fact(ME, fact("lov", "works_at", "acme"), AT_5)).is_new
+    await graph.unmerge(ME, "lov")
+    expected = [("lov", "knows", "bob"), ("lov", "works_at", "acme")]
+    assert triples(await graph.list_facts(ME, FactFilter(subject="lov"))) == expected
+    assert triples(await graph.list_facts(ME, FactFilter(subject="ada"))) == [("ada", "works_at", "acme")]

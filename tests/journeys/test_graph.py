@@ -482,3 +482,19 @@ def test_without_the_graph_there_are_no_tools_and_the_reason_is_told(home: Home)
     with daemon_thread(home) as daemon:
         listed = {each["name"]: each for each in daemon.cli_json("agents", "tools")["data"]["categories"]}
         assert listed["ontology"]["reason"] == listed["graph"]["reason"] == "enabled is false in [graph]"
+
+
+def test_undoing_a_merge_says_which_facts_are_true_again(daemon: LiveDaemon, sender: str) -> None:
+    def graph(*arguments: str) -> str:
+        return daemon.cli("graph", *arguments, "--as", sender).stdout
+
+    for triple in (("ada", "born_in", "london"), ("lov", "born_in", "rome"), ("ada", "works_at", "acme")):
+        graph("add", *triple)
+    graph("merge", "ada", "lov")
+    graph("add", "lov", "works_at", "acme")
+    (conflict,) = daemon.cli_json("graph", "conflicts", "--as", sender)["data"]
+    graph("resolve", conflict["id"], "rome", "--reason", "the register")
+    told = graph("unmerge", "lov")
+    assert "Restored, because only the merge contradicted it: ada born_in london." in told
+    assert "wrong" not in graph("facts", "ada", "--all")
+    assert "works_at" in graph("facts", "lov")

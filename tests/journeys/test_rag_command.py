@@ -118,3 +118,9 @@ async def test_a_kill_in_the_middle_of_indexing_leaves_whole_documents_and_it_is
         assert live.cli_json("rag", "search", "part 69")["data"]["results"]
     assert home.query(half) == [(0,)]
     assert home.query("SELECT count(*) FROM passage_vectors") == [(140,)]
+
+
+def test_a_path_that_does_not_exist_is_named(daemon: LiveDaemon) -> None:
+    refused = daemon.cli("rag", "index", "/no-such-folder")
+    assert refused.returncode
+    assert "/no-such-folder does not exist" in refused.stderr

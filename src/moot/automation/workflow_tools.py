@@ -99,7 +99,7 @@ class WorkflowRunTool:
         parameters={
             "type": "object",
             "properties": {
-                "file_path": {"type": "string", "description": "A .flow.yaml file inside the working directory."},
+                "file_path": {"type": "string", "description": "A saved name, or a .flow.yaml file of this folder."},
                 "yaml_content": {"type": "string", "description": "The YAML itself, instead of a file."},
             },
             "additionalProperties": False,
@@ -169,6 +169,8 @@ class WorkflowRunTool:
         if content.strip():
             return SavedWorkflow(name="", path="", source=content)
         owner = find_person_key(context.asks_in).sender
+        if path in await run_in_thread(self._saved.list_names, owner):
+            return await run_in_thread(self._saved.load, owner, path)
         folder, name = os.path.split(path)
         if folder == str(self._saved.find_folder(owner)):
             return await run_in_thread(self._saved.load, owner, name)
@@ -276,7 +278,10 @@ class WorkflowListTool:
         return "list workflow runs"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        limit = min(max(1, int(arguments.get("limit") or _DEFAULT_LISTED)), _MOST_LISTED)
+        given = arguments.get("limit")
+        limit = min(_DEFAULT_LISTED if given is None else int(given), _MOST_LISTED)
+        if limit < 1:
+            raise BadRequest("limit must be at least 1", fix=f"Leave it out for {_DEFAULT_LISTED}.")
         runs = await self._reach.list_runs(context, limit)
         # Names and errors are written by the runs that started or executed them.
         taint = frozenset[str]().union(*(run.taint for run in runs))
@@ -355,11 +360,14 @@ class WorkflowSaveTool:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         order = await self._check(arguments, context)
-        path, job = await self._library.save(order)
-        message = f"Run it with `moot workflow run {order.name}`."
+        _, job = await self._library.save(order)
+        message = f"Run it with workflow_run, or with `moot workflow run {order.name}`."
+        written = (await self._executor.parse(order.source)).name
+        if written != order.name:
+            message += f" It is saved as {order.name!r}; its runs are named {written!r}, as in the YAML."
         if job is not None and job.next_at is not None:
             message += f" It runs next at {format_instant(job.next_at, job.schedule.zone)} ({job.schedule.zone})."
-        return _encode({"status": "saved", "name": order.name, "file_path": str(path), "message": message})
+        return _encode({"status": "saved", "name": order.name, "file_path": order.name, "message": message})
 
 
 def _read_order(arguments: dict[str, Any], context: RunContext) -> SaveOrder:
@@ -375,7 +383,9 @@ def _read_order(arguments: dict[str, Any], context: RunContext) -> SaveOrder:
 
 def _require(arguments: dict[str, Any], name: str, *, strip: bool = True) -> str:
     value = arguments.get(name)
-    if not isinstance(value, str) or not value.strip():
+    if value is not None and not isinstance(value, str):
+        raise BadRequest(f"{name} must be a text")
+    if value is None or not value.strip():
         raise BadRequest(f"missing {name} parameter")
     return clean(value.strip() if strip else value)
 

@@ -74,6 +74,8 @@ class Fact(Struct, frozen=True, kw_only=True):
     number: int = 0
     stated_subject: str = ""
     stated_object: str = ""
+    # The number of the fact that it lost a conflict to.
+    lost_to: int = 0
 
     @property
     def truth(self) -> Period | None:
@@ -151,13 +153,17 @@ class AssertedFact(Struct, frozen=True, kw_only=True):
 
 
 class MergedEntity(Struct, frozen=True, kw_only=True):
-    """A merge: the names of the entity now, how many facts it has taken over, and the conflicts this has made."""
+    """A merge or its undoing: the names of the entity now, how many facts it has, and the conflicts this has made.
+
+    `restored` are facts that were wrong only because of the merge that is undone.
+    """
 
     canonical: str
     duplicate: str
     facts: int
     aliases: tuple[str, ...]
     conflicts: tuple[Conflict, ...] = ()
+    restored: tuple[Fact, ...] = ()
 
 
 class Refusal(Struct, frozen=True, kw_only=True):

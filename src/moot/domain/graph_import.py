@@ -88,14 +88,18 @@ def parse_csv(data: str, type_name: str, *, most_rows: int = sys.maxsize) -> Par
     entities: list[NewEntity] = []
     refusals: list[Refusal] = []
     header: list[str] = []
+    places: dict[str, str] = {}
     for place, row in _read_rows(data.removeprefix(_BOM)):
         if isinstance(row, csv.Error):
             refusals.append(Refusal(place=place, reason=_explain(row)))
         elif not header:
-            header = _check_header(row)
+            header = _check_header(row) if any(field.strip() for field in row) else []
         else:
             try:
-                entities.append(_read_row(header, row, type_name, place))
+                entity = _read_row(header, row, type_name, place)
+                if (first := places.setdefault(entity.id, place)) != place:
+                    raise BadRequest(f"the id {entity.id!r} is already in {first}", fix="")
+                entities.append(entity)
             except MootError as error:
                 refusals.append(Refusal(place=place, reason=error.sentence))
         check_count(len(entities) + len(refusals), most_rows, "rows")
@@ -105,7 +109,7 @@ def parse_csv(data: str, type_name: str, *, most_rows: int = sys.maxsize) -> Par
 
 
 def _read_rows(text: str) -> Iterator[tuple[str, list[str] | csv.Error]]:
-    """Return each row that is not empty, or what is wrong with it, with the line it begins in."""
+    """Return each row that is not an empty line, or what is wrong with it, with the line it begins in."""
     reader = csv.reader(StringIO(text, newline=""), delimiter=_find_delimiter(text), strict=True)
     while True:
         place = f"line {reader.line_num + 1}"
@@ -116,7 +120,7 @@ def _read_rows(text: str) -> Iterator[tuple[str, list[str] | csv.Error]]:
         except csv.Error as error:
             yield place, error
         else:
-            if any(field.strip() for field in row):
+            if len(row) > 1 or any(field.strip() for field in row):
                 yield place, row
 
 
@@ -149,6 +153,8 @@ def _read_row(header: Sequence[str], row: Sequence[str], type_name: str, place: 
         raise BadRequest(f"the row has {len(row)} fields, the header {len(header)}", fix="")
     fields = {name: clean(value).strip() for name, value in zip(header, row, strict=True)}
     properties = {name: value for name, value in fields.items() if value}
+    if not properties:
+        raise BadRequest("all fields of the row are empty", fix="")
     id_field = _find_id_field(header)
     entity_id = properties.pop(id_field, "") if id_field else _make_id(type_name, fields)
     if not entity_id:

@@ -353,6 +353,9 @@ class _Reader:
                 verb = f"{what} of step {name!r} refers to" if what else f"step {name!r} depends on"
                 self.report(place, f"{verb} a step {other[:80]!r} that does not exist. {near}")
             elif what and not cycle and not ancestors.includes(name, other):
+                if name == other:
+                    self.report(place, f"{what} refers to the result of {other!r} itself, which is not there yet")
+                    continue
                 fix = f"Add it to `depends_on` of {name!r}."
                 self.report(place, f"{what} needs the result of {other!r}, which may not be there yet. {fix}")
 

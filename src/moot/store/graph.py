@@ -25,7 +25,7 @@ _FACT = (
     "SELECT f.number, sr.id, f.predicate, orr.id, sr.type, s.type, orr.type, o.type, f.confidence, f.source,"
     " f.valid_from, f.valid_to, f.recorded_at, f.retracted_at, f.is_wrong, f.reason, f.run_id,"
     " f.taint || ',' || s.taint || ',' || s.merge_taint || ',' || sr.taint || ',' || o.taint || ',' || o.merge_taint"
-    " || ',' || orr.taint, s.id, o.id FROM graph_facts AS f"
+    " || ',' || orr.taint, s.id, o.id, f.lost_to FROM graph_facts AS f"
     " JOIN graph_entities AS s ON s.number = f.subject JOIN graph_entities AS sr ON sr.number = s.root"
     " JOIN graph_entities AS o ON o.number = f.object JOIN graph_entities AS orr ON orr.number = o.root"
 )
@@ -226,11 +226,28 @@ class SqlGraphRows:
             (confidence, source, rows.encode_taint(taint), number),
         )
 
-    def retract_fact(self, fact: Fact, statement: Statement, reason: str, *, is_wrong: bool) -> None:
+    def retract_fact(self, fact: Fact, statement: Statement, reason: str, *, is_wrong: bool, lost_to: int = 0) -> None:
+        taint = rows.encode_taint(fact.taint | statement.taint)
         self._db.execute(
-            "UPDATE graph_facts SET retracted_at = ?, is_wrong = ?, reason = ?, taint = ? WHERE number = ?",
-            (statement.now, int(is_wrong), reason, rows.encode_taint(fact.taint | statement.taint), fact.number),
+            "UPDATE graph_facts SET retracted_at = ?, is_wrong = ?, reason = ?, taint = ?, lost_to = ?"
+            " WHERE number = ?",
+            (statement.now, int(is_wrong), reason, taint, lost_to, fact.number),
         )
+
+    def restore_fact(self, number: int) -> None:
+        self._db.execute(
+            "UPDATE graph_facts SET retracted_at = 0, is_wrong = 0, reason = '', lost_to = 0 WHERE number = ?",
+            (number,),
+        )
+
+    def list_lost(self, root: int) -> list[Fact]:
+        found = self._db.execute(
+            f"{_FACT} WHERE f.number IN (SELECT number FROM graph_facts WHERE subject IN {_IN_GROUP} AND lost_to <> 0"
+            " UNION SELECT number FROM graph_facts WHERE lost_to IN"
+            f" (SELECT number FROM graph_facts WHERE subject IN {_IN_GROUP}) AND lost_to <> 0) ORDER BY f.number",
+            (root, root),
+        )
+        return [_read_fact(row) for row in found]
 
     def get_fact(self, number: int) -> Fact:
         return _read_fact(rows.one(self._db.execute(f"{_FACT} WHERE f.number = ?", (number,))))
@@ -239,8 +256,8 @@ class SqlGraphRows:
         found = self._db.execute(
             f"SELECT number FROM graph_facts WHERE subject IN {_IN_GROUP} AND predicate = ? AND object IN {_IN_GROUP}"
             " AND is_wrong = 0 AND retracted_at = 0 AND (valid_from IS NULL OR valid_from <= ?)"
-            " AND (valid_to IS NULL OR valid_to >= ?) ORDER BY number LIMIT 1",
-            (subject.root, predicate, target.root, valid.start, valid.end),
+            " AND (valid_to IS NULL OR valid_to >= ?) ORDER BY subject <> ? OR object <> ?, number LIMIT 1",
+            (subject.root, predicate, target.root, valid.start, valid.end, subject.number, target.number),
         ).fetchone()
         return 0 if found is None else int(found[0])
 
@@ -393,4 +410,5 @@ def _read_fact(row: rows.Row) -> Fact:
         taint=rows.decode_taint(row[17]),
         stated_subject=row[18],
         stated_object=row[19],
+        lost_to=row[20],
     )

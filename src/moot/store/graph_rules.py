@@ -72,11 +72,14 @@ def add_fact(rows: GraphRows, new: NewFact, statement: Statement, *, proposes: b
     known = rows.find_same(subject, new.predicate, target, valid)
     if known:
         _confirm(rows, rows.get_fact(known), new, statement)
-        return AssertedFact(fact=rows.get_fact(known), is_new=False, proposed=tuple(proposed))
+        same = rows.get_fact(known)
+        if (same.stated_subject, same.stated_object) == (subject.id, target.id):
+            return AssertedFact(fact=same, is_new=False, proposed=tuple(proposed))
+        # Another name of a merged entity has it. It is stored for this one too, which keeps it after an unmerge.
     if rows.count_facts() >= MOST_FACTS:
         raise BadRequest(f"the graph has {MOST_FACTS} facts already", fix="Export it and clear it.")
     number = rows.add_fact(new, valid, subject, target, statement)
-    return AssertedFact(fact=rows.get_fact(number), is_new=True, proposed=tuple(proposed))
+    return AssertedFact(fact=rows.get_fact(number), is_new=not known, proposed=tuple(proposed))
 
 
 def _confirm(rows: GraphRows, known: Fact, new: NewFact, statement: Statement) -> None:
@@ -214,7 +217,10 @@ def resolve(rows: GraphRows, conflict_id: str, winner: str, reason: str, stateme
     # Of a chain of facts the first and the last need not exclude each other.
     losers = [fact for fact in conflict.facts if any(excludes(fact, winner) for winner in winners)]
     for fact in losers:
-        rows.retract_fact(fact, statement, reason, is_wrong=True)
+        rivals = [each for each in winners if excludes(fact, each)]
+        # One that was stated with the same name excludes it also when a merge is undone.
+        rival = next((each for each in rivals if each.stated_subject == fact.stated_subject), rivals[0])
+        rows.retract_fact(fact, statement, reason, is_wrong=True, lost_to=rival.number)
     return [rows.get_fact(fact.number) for fact in losers]
 
 
@@ -325,7 +331,21 @@ def unmerge(rows: GraphRows, alias: str) -> MergedEntity:
             rows.put_entity(replace(each, root=row.number))
     rows.put_entity(replace(row, root=row.number, parent=0, merge_reason="", merge_taint=frozenset()))
     aliases = tuple(each.id for each in group if each.number in freed)
-    return MergedEntity(canonical=into.id, duplicate=row.id, facts=rows.count_about(row.number), aliases=aliases)
+    return MergedEntity(
+        canonical=into.id,
+        duplicate=row.id,
+        facts=rows.count_about(row.number),
+        aliases=aliases,
+        restored=_restore_separated(rows, row.number),
+    )
+
+
+def _restore_separated(rows: GraphRows, root: int) -> tuple[Fact, ...]:
+    """Restore the facts that lost a conflict to one which is about another entity now."""
+    lost = [fact for fact in rows.list_lost(root) if rows.get_fact(fact.lost_to).subject != fact.subject]
+    for fact in lost:
+        rows.restore_fact(fact.number)
+    return tuple(rows.get_fact(fact.number) for fact in lost)
 
 
 # ---- counts --------------------------------------------------------------------------------------

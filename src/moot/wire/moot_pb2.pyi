@@ -2661,7 +2661,7 @@ class GraphPage(_message.Message):
     def __init__(self, facts: _Optional[_Iterable[_Union[GraphFact, _Mapping]]] = ..., entities: _Optional[_Iterable[_Union[GraphEntity, _Mapping]]] = ..., terms: _Optional[_Iterable[_Union[GraphTerm, _Mapping]]] = ..., conflicts: _Optional[_Iterable[_Union[GraphConflict, _Mapping]]] = ..., next_after: _Optional[int] = ..., truncated: _Optional[bool] = ...) -> None: ...
 
 class GraphChanged(_message.Message):
-    __slots__ = ("count", "entity", "alias", "conflicts", "term", "fact", "is_new", "proposed")
+    __slots__ = ("count", "entity", "alias", "conflicts", "term", "fact", "is_new", "proposed", "restored")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     ENTITY_FIELD_NUMBER: _ClassVar[int]
     ALIAS_FIELD_NUMBER: _ClassVar[int]
@@ -2670,6 +2670,7 @@ class GraphChanged(_message.Message):
     FACT_FIELD_NUMBER: _ClassVar[int]
     IS_NEW_FIELD_NUMBER: _ClassVar[int]
     PROPOSED_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_FIELD_NUMBER: _ClassVar[int]
     count: int
     entity: str
     alias: str
@@ -2678,7 +2679,8 @@ class GraphChanged(_message.Message):
     fact: GraphFact
     is_new: bool
     proposed: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, count: _Optional[int] = ..., entity: _Optional[str] = ..., alias: _Optional[str] = ..., conflicts: _Optional[_Iterable[_Union[GraphConflict, _Mapping]]] = ..., term: _Optional[_Union[GraphTerm, _Mapping]] = ..., fact: _Optional[_Union[GraphFact, _Mapping]] = ..., is_new: _Optional[bool] = ..., proposed: _Optional[_Iterable[str]] = ...) -> None: ...
+    restored: _containers.RepeatedCompositeFieldContainer[GraphFact]
+    def __init__(self, count: _Optional[int] = ..., entity: _Optional[str] = ..., alias: _Optional[str] = ..., conflicts: _Optional[_Iterable[_Union[GraphConflict, _Mapping]]] = ..., term: _Optional[_Union[GraphTerm, _Mapping]] = ..., fact: _Optional[_Union[GraphFact, _Mapping]] = ..., is_new: _Optional[bool] = ..., proposed: _Optional[_Iterable[str]] = ..., restored: _Optional[_Iterable[_Union[GraphFact, _Mapping]]] = ...) -> None: ...
 
 class GraphRefusal(_message.Message):
     __slots__ = ("place", "reason")

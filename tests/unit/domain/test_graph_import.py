@@ -27,7 +27,7 @@ def test_every_row_of_a_table_is_an_entity_or_a_refusal(table: list[list[str]], 
     written = io.StringIO()
     csv.writer(written, delimiter=delimiter).writerows([["name", "height", "note"], *table])
     parsed = parse_csv(f"\ufeff{written.getvalue()}", "tree")
-    assert parsed.total == sum(1 for row in table if any(field.strip() for field in row))
+    assert parsed.total == sum(1 for row in table if len(row) > 1 or row[0].strip())
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,12 @@ def test_the_last_day_of_the_calendar_is_no_end() -> None:
     (entity,) = parse_json(document).entities
     assert entity.facts[0].valid is not None
     assert entity.facts[0].valid.end == inf
+
+
+def test_empty_rows_and_repeated_ids_of_a_table_are_refused() -> None:
+    parsed = parse_csv("id,height\noak,12\n,\n\noak,9\n", "tree")
+    assert [(entity.id, entity.properties) for entity in parsed.entities] == [("oak", {"height": "12"})]
+    assert [(each.place, each.reason) for each in parsed.refusals] == [
+        ("line 3", "all fields of the row are empty"),
+        ("line 5", "the id 'oak' is already in line 2"),
+    ]

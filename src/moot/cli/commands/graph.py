@@ -228,13 +228,18 @@ def merge(canonical: str, duplicate: str, reason: str, sender: str) -> None:
 @output.json_option
 def unmerge(alias: str, sender: str) -> None:
     """Undo the merge of ALIAS into another entity."""
-    _change(
-        pb.ChangeGraphMsg(change="unmerge", subject=require_utf8(alias), sender=sender),
-        lambda done: (
+
+    def render(done: pb.GraphChanged) -> str:
+        text = (
             f"{sanitize.line(done.alias)} is separate from {sanitize.line(done.entity)} again;"
             f" it has {format_plural(done.count, 'fact')}."
-        ),
-    )
+        )
+        restored = [sanitize.line(f"{fact.subject} {fact.predicate} {fact.object}") for fact in done.restored]
+        if restored:
+            text += f"\nRestored, because only the merge contradicted it: {'; '.join(restored)}."
+        return text
+
+    _change(pb.ChangeGraphMsg(change="unmerge", subject=require_utf8(alias), sender=sender), render)
 
 
 @graph.command()
@@ -322,6 +327,8 @@ def _change(request: pb.ChangeGraphMsg, render: Callable[[pb.GraphChanged], str]
     data |= {name: getattr(done, name) for name in ("entity", "alias") if getattr(done, name)}
     if done.conflicts:
         data["conflicts"] = [graph_lines.dump_conflict(each) for each in done.conflicts]
+    if done.restored:
+        data["restored"] = [graph_lines.dump_fact(each) for each in done.restored]
     output.emit(data, render=lambda _: render(done))
 
 

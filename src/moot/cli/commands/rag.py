@@ -15,7 +15,7 @@ from moot.cli.program import hint
 from moot.cli.render import sanitize, terminal
 from moot.cli.render.numbers import format_plural
 from moot.client.connection import Connection
-from moot.domain.errors import BadRequest
+from moot.domain.errors import BadRequest, NotFound
 from moot.wire import moot_pb2 as pb
 
 _BAR = 20
@@ -91,6 +91,8 @@ def _split_place(place: str) -> tuple[str, str]:
     if "://" in place and not os.path.exists(place):
         raise BadRequest(f"{place} cannot be indexed", fix="Give a path, or an http or https address.")
     path = os.path.realpath(os.path.expanduser(place))
+    if not os.path.lexists(path):
+        raise NotFound(f"{place} does not exist", fix="Check the path.")
     return (path, path) if os.path.isdir(path) else (path, os.path.dirname(path))
 
 

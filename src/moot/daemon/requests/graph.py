@@ -282,4 +282,5 @@ def _merged_info(merged: MergedEntity) -> pb.GraphChanged:
         entity=merged.canonical,
         alias=merged.duplicate,
         conflicts=[_conflict_info(each) for each in merged.conflicts],
+        restored=[_fact_info(each) for each in merged.restored],
     )

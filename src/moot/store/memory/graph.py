@@ -151,10 +151,21 @@ class MemoryGraphRows:
     def confirm_fact(self, number: int, confidence: float, source: str, taint: frozenset[str]) -> None:
         self._change_fact(number, confidence=confidence, source=source, taint=taint)
 
-    def retract_fact(self, fact: Fact, statement: Statement, reason: str, *, is_wrong: bool) -> None:
+    def retract_fact(self, fact: Fact, statement: Statement, reason: str, *, is_wrong: bool, lost_to: int = 0) -> None:
         check_text(reason)
         taint = fact.taint | statement.taint
-        self._change_fact(fact.number, retracted_at=statement.now, is_wrong=is_wrong, reason=reason, taint=taint)
+        self._change_fact(
+            fact.number, retracted_at=statement.now, is_wrong=is_wrong, reason=reason, taint=taint, lost_to=lost_to
+        )
+
+    def restore_fact(self, number: int) -> None:
+        self._change_fact(number, retracted_at=0.0, is_wrong=False, reason="", lost_to=0)
+
+    def list_lost(self, root: int) -> list[Fact]:
+        group = {row.id for row in self.list_group(root)}
+        everything = self._facts()
+        theirs = {fact.number for fact in everything if fact.stated_subject in group}
+        return [fact for fact in everything if fact.lost_to and (fact.number in theirs or fact.lost_to in theirs)]
 
     def _change_fact(self, number: int, **changes: object) -> None:
         row = self._db.graph_facts[number]
@@ -183,7 +194,10 @@ class MemoryGraphRows:
         return [self._read_fact(row) for row in sorted(found, key=lambda row: row.fact.number)]
 
     def find_same(self, subject: EntityRow, predicate: str, target: EntityRow, valid: Period) -> int:
-        for fact in self._list_alike(subject.id, predicate, target.id):
+        found = self._list_alike(subject.id, predicate, target.id)
+        for fact in sorted(
+            found, key=lambda each: (each.stated_subject, each.stated_object) != (subject.id, target.id)
+        ):
             is_true = not (fact.is_wrong or fact.is_retracted)
             if is_true and fact.valid.start <= valid.start and valid.end <= fact.valid.end:
                 return fact.number

@@ -47,7 +47,8 @@ def get_id(arguments: Arguments, name: str) -> str:
 
 
 def get_limit(arguments: Arguments, name: str, default: int, most: int) -> int:
-    value = int(arguments.get(name) or default)
+    given = arguments.get(name)
+    value = default if given is None else int(given)
     if value < 1:
         raise BadRequest(f"{name} must be at least 1", fix=f"Leave it out for {default}.")
     return min(value, most)

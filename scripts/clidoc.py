@@ -35,7 +35,9 @@ invalid:
     {"ok": true, "data": …}
     {"ok": false, "error": {"type": …, "message": …, "fix": …}}
 
-A run that did not end as `completed` has both: `error` says why, `data` contains the partial answer.
+A run that did not end as `completed` has both: `error` says why, `data` contains the partial answer. So does one that
+ended while teammates it did not wait for need a person (exit code 3, `error.type` `waiting`, `outcome` `completed`).
+`teammates` in `data` are the runs it left behind, `open_asks` what they ask.
 
 Times in `--json` and in the Python client are Unix time: seconds since 1970 in UTC as a number, under
 `at` or a name that ends in `_at`. A time that does not exist is `null` or left out; `jq '.data[].created_at | todate'`

@@ -9,6 +9,7 @@ import pytest
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, LiveDaemon, eventually, run_cli
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.teaming import LINGER
 
@@ -30,9 +31,14 @@ def home(home: Home) -> Home:
 
 @pytest.mark.parametrize("json_option", [["--json"], []])
 async def test_an_ask_of_a_teammate_that_was_left_behind_is_told_and_is_no_success(
-    daemon: LiveDaemon, tmp_path: Path, json_option: list[str]
+    home: Home, tmp_path: Path, json_option: list[str]
 ) -> None:
     mark = tmp_path / "mark"
+    with daemon_thread(home) as daemon:
+        await _leave_behind(daemon, mark, json_option)
+
+
+async def _leave_behind(daemon: LiveDaemon, mark: Path, json_option: list[str]) -> None:
     async with daemon.client() as talk:
         asking = asyncio.create_task(
             asyncio.to_thread(run_cli, daemon.home, "ask", "moot", f"go on once asked {mark}", *json_option)

@@ -132,7 +132,9 @@ async def test_every_fact_of_a_turn_is_counted_once(metered: Home) -> None:
     )
     assert (value(samples, "moot_runs_live"), value(samples, "moot_asks_open")) == (0, 0)
     assert value(samples, "moot_asks_closed_total", kind="question", state="answered") == 1
-    assert value(samples, "moot_runs_total", agent="ada", kind="turn", outcome="completed") == 5
+    assert value(samples, "moot_runs_total", agent="ada", kind="turn", outcome="completed") == 4
+    # Its only call was of a tool that does not exist.
+    assert value(samples, "moot_runs_total", agent="ada", kind="turn", outcome="tool_error") == 1
     assert value(samples, "moot_runs_total", agent="bob", kind="guest") == 1
     assert value(samples, "moot_runs_total", outcome="model_error") == 1
     assert value(samples, "moot_runs_total", outcome="cancelled") == 1

@@ -93,6 +93,8 @@ async def test_a_patch_is_approved_once_and_whole_and_undone_and_redone(
         assert (
             "error: a.py changed since, so nothing was done\n  fix: `moot undo --force` overwrites it" in refused.stderr
         )
+        # The advice keeps the target: without it, the newest change of another conversation could be overwritten.
+        assert "`moot undo ada --as user --force` overwrites it" in daemon.cli("undo", "ada").stderr
         assert contents(cwd) == PATCHED | {"a.py": "mine\n"}
         undo(daemon, "--force")
         assert contents(cwd) == before

@@ -7,6 +7,7 @@ middle `recover` takes it back; a change that was made completely stays.
 import contextlib
 import logging
 import os
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
@@ -123,7 +124,7 @@ class ChangeLog:
                     one.path for one, each in zip(now, change.paths, strict=True) if not _is_at(one, each, change)
                 ]
                 if differing and not wanted.is_forced:
-                    raise _changed_error(differing, is_redo=wanted.is_redo)
+                    raise _changed_error(differing, wanted)
                 diff = self._render(change, now)
                 if not wanted.is_dry:
                     change = self._carry_out(
@@ -345,13 +346,21 @@ def _check_folders(ground: ConfinedFolder, change: FileChange) -> None:
             check_folder(ground, each.path)
 
 
-def _changed_error(paths: Sequence[str], *, is_redo: bool) -> Conflict:
+def _changed_error(paths: Sequence[str], wanted: Wanted) -> Conflict:
     named = ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
-    forced, back = ("undo --redo --force", "undo") if is_redo else ("undo --force", "undo --redo")
+    # With the same target: without it the newest change of any conversation would be overwritten.
+    undo = shlex.join(["undo", *_name_target(wanted)])
+    forced, back = (f"{undo} --redo --force", undo) if wanted.is_redo else (f"{undo} --force", f"{undo} --redo")
     return Conflict(
         f"{named} changed since, so nothing was done",
         fix=f"`moot {forced}` overwrites it, with --dry-run it shows how; `moot {back}` takes that back.",
     )
+
+
+def _name_target(wanted: Wanted) -> list[str]:
+    if wanted.run_id:
+        return [wanted.run_id]
+    return [] if wanted.key is None else [wanted.key.agent, "--as", wanted.key.sender]
 
 
 def plan_folders(ground: ConfinedFolder, place: str) -> list[Planned]:

@@ -56,20 +56,23 @@ def test_a_letter_and_enter_decide_and_the_chat_says_what_was_decided(daemon: Li
         leave(person)
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
-def test_rules_are_listed_and_removed_in_the_chat(daemon: LiveDaemon, sender: str, columns: int) -> None:
+@pytest.mark.parametrize(("columns", "letter"), [(60, "a"), (80, "c"), (120, "a")])
+def test_rules_are_listed_and_removed_in_the_chat(daemon: LiveDaemon, sender: str, columns: int, letter: str) -> None:
+    scope = {"a": "permanently", "c": "in this conversation"}[letter]
     with terminal(daemon.home, "chat", "ada", "--as", sender, "-m", "name it now", columns=columns) as person:
         person.wait_on_screen(KEYS[:20])
         person.enter("/rules")
         person.wait_for("no rules")
-        person.enter("a")
-        person.wait_on_screen("Enter again writes the rule")
-        person.enter("a")
+        person.enter(letter)
+        if letter == "a":
+            person.wait_on_screen("Enter again writes the rule")
+            person.enter(letter)
         person.wait_for("ada › Came of it")
         (rule,) = [each for each in daemon.cli_json("rules")["data"] if each["sender"] == sender]
+        before = len(person.seen)
         person.enter("/rules")
-        person.wait_for("permanently")
         person.wait_for("/rules rm NUMBER")
+        assert " ".join(person.seen[before:].split()).count(scope) == 1
         person.enter("/rules rm 99999")
         person.wait_for("no rule 99999 of this conversation")
         person.enter(f"/rules rm {rule['number']}")

@@ -10,7 +10,7 @@ from moot.domain.approval import describe_holder
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
-_SCOPES = {"run": "in one run", "conversation": "in this conversation", "always": "permanently"}
+_SCOPES = {"run": "in one run", "conversation": "in this conversation, not in background runs", "always": "permanently"}
 
 
 class RulesContext(Protocol):
@@ -61,9 +61,9 @@ class RulesCommand:
 
 
 def _render_rule(info: pb.RuleInfo) -> Line:
-    """A rule in full, how long it applies, and for which teammate, if it is for one."""
+    """What a rule covers, how long it applies, and for which teammate, if it is for one."""
     holder = sanitize.line(describe_holder(info.agent, info.teammates, info.sender))
-    text = sanitize.exact_line(info.text).removesuffix(f" for {holder}")
     whose = f" · for {holder}" if info.teammates else ""
     scope = _SCOPES.get(info.scope, sanitize.line(info.scope))
+    text = f"allow {sanitize.exact_line(info.pattern)}"
     return [(f"{HANG} bold", f"{info.number:>3} "), ("", text), ("class:dim", f"  {scope}{whose}")]

@@ -45,15 +45,15 @@ def _list() -> None:
 
 
 def _render_rule(info: pb.RuleInfo, width: int) -> list[str]:
-    """A rule in full for a terminal, with its owner and creation time."""
+    """What a rule covers, for a terminal, with its owner, its scope and its creation time."""
     head = f"{info.number:>2}  "
     whose = sanitize.line(describe_holder(info.agent, info.teammates, info.sender))
-    alone = " in this run alone" if info.run else ""
-    made = f"for {whose}{alone} · made {numbers.format_time(info.created_at)} by {sanitize.name(info.created_by)}"
+    only = {"run": f" in run {info.run} alone", "conversation": " in that conversation, not in background runs"}
+    scope = only.get(info.scope, "")
+    made = f"for {whose}{scope} · made {numbers.format_time(info.created_at)} by {sanitize.name(info.created_by)}"
     under = " " * len(head)
-    # The owner is on the line below, also for rules of a single run.
-    text = sanitize.exact_line(info.text).removesuffix(f" for {whose}")
-    text = flow.wrap_text(head + text, width, indent=under)
+    # Whom it is for and how long it applies is on the line below.
+    text = flow.wrap_text(f"{head}allow {sanitize.exact_line(info.pattern)}", width, indent=under)
     return [text, terminal.paint(flow.wrap_text(under + made, width, indent=under), dim=True)]
 
 

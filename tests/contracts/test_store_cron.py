@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from moot.automation.workflow_start import make_step_run
 from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import (
     MOST_FIRINGS,
@@ -23,7 +24,16 @@ from moot.domain.run import Delivery, Outcome, Run, RunEnd, RunStatus
 from moot.domain.schedule import Schedule, ScheduleKind
 from moot.domain.senders import SenderSet
 from moot.domain.token import Token
-from moot.domain.workflow import LISTED_SOURCE, Workflow, WorkflowLaunch, WorkflowReport, WorkflowRun
+from moot.domain.workflow import (
+    LISTED_SOURCE,
+    StepAttempt,
+    Workflow,
+    WorkflowLaunch,
+    WorkflowReport,
+    WorkflowRun,
+    WorkflowStatus,
+    WorkflowStep,
+)
 from tests.contracts.store_kit import DONE, KEY, OTHER, Disk, request, turn, with_disk, with_storage
 
 FLOW = Workflow(name="demo", steps=())
@@ -145,6 +155,29 @@ async def test_a_firing_and_the_run_of_its_workflow_are_written_once(storage: St
     skipped = await storage.cron.fire(now, replace(firing, due_at=200.0), again, next_at=300.0)
     assert skipped == replace(firing, due_at=200.0, skipped=SkipReason.RUNNING)
     assert await storage.workflows.get("wf-2") is None
+
+
+@with_storage
+async def test_the_result_of_a_workflow_is_that_of_the_step_that_ended_last(storage: Storage) -> None:
+    job = replace(JOB, prompt="", workflow="name: demo\n")
+    await storage.cron.save(job)
+    run = WorkflowRun(id="wf-1", name="demo", source=job.workflow, owner="user", created_at=100.0)
+    firing = Firing(job_id="cron-1", due_at=100.0, fired_at=100.0)
+    await storage.cron.fire(job, firing, WorkflowLaunch(run=run, workflow=FLOW), next_at=200.0)
+    for name, ended_at in (("a", 110.0), ("b", 130.0), ("c", 120.0)):
+        await storage.workflows.start_attempt("wf-1", StepAttempt(step=name, attempt=1, run_id=f"arun-{name}"))
+        step = WorkflowStep(id=name, prompt="go", agent="ada")
+        made = make_step_run(run, step, "go", run_id=f"arun-{name}", attempt=1, taint=frozenset(), now=100.0)
+        await storage.store.spawn(made)
+        await storage.store.begin(replace(made.request, is_first=True), now=100.0)
+        done = replace(DONE, content=f"result {name}")
+        await storage.store.end(made.key, made.id, done, [assistant(done.content)], now=ended_at)
+    (record,) = await storage.cron.list_last_firings()
+    assert (record.last_step, record.result) == (None, "")
+    await storage.workflows.end("wf-1", WorkflowStatus.COMPLETED, now=140.0)
+    (record,) = await storage.cron.list_last_firings()
+    assert record.result == "result b"
+    assert await storage.cron.list_firings(SenderSet(is_everyone=True), limit=9) == [record]
 
 
 @with_storage

@@ -356,6 +356,11 @@ async def test_results_for_the_owner_come_to_the_conversation_with_moot(
     daemon.cli_json("cron", "run", "counted", "--as", sender)
     told = await eventually(lambda: _find_two(daemon, sender))
     assert told[-2]["content"].startswith("Workflow counted (wf-")
+    (firing,) = daemon.cli_json("cron", "history", "counted", "--as", sender)["data"]
+    assert (firing["status"], firing["result"]) == ("completed", "Seven beans.")
+    assert "Seven beans." in daemon.cli("cron", "history", "counted", "--as", sender).stdout
+    (entry, *_) = (await use(daemon, sender, "cron_history"))["entries"]
+    assert (entry["job_name"], entry["result"]) == ("counted", "Seven beans.")
     # An agent that directs nobody cannot have its words told to another one.
     refused = await use(daemon, sender, "cron_add", **TAINTED | {"name": "mine"}, deliver_to=["owner"])
     assert "ada cannot tell moot results" in refused

@@ -159,7 +159,7 @@ class CronList:
         found = await self._jobs.list_jobs(owner)
         last = await self._jobs.list_last_firings(agent=owner.agent, sender=owner.sender)
         # How a run ended, or that it waits, tells what it has read.
-        runs = [RunView(record.run) for record in last.values() if record.run is not None]
+        runs = [RunView(run) for record in last.values() for run in record.ended_runs]
         # What is not shown can be found by name.
         shown = found[:_MOST_LISTED]
         data = [_dump_job(job, last.get(job.id), self._teammates) for job in shown]
@@ -273,7 +273,7 @@ class CronHistory:
         found = await self._jobs.list_firings(
             SenderSet(names=(owner.sender,)), job_id=job_id, agent=owner.agent, limit=limit
         )
-        runs = [RunView(record.run) for record in found if record.run is not None]
+        runs = [RunView(run) for record in found for run in record.ended_runs]
         text = await self._teammates.texts.join(runs, lambda _: _render_history(found, self._teammates))
         return ToolResult(content=text.content, taint=text.taint.union(*(record.job.taint for record in found)))
 
@@ -320,16 +320,17 @@ def _dump_firing(record: FiringRecord, teammates: Teammates) -> dict[str, Any]:
         "status": describe_firing(record, teammates.find_live(firing.run_id)),
         "run_id": firing.run_id or None,
         "reason": firing.skipped,
+        "result": _cut(record.result, _SHOWN_RESULT) or None,
     }
     if record.workflow is not None:
-        # workflow_status has the results of its steps.
+        # workflow_status has the results of all steps.
         data["started_at"] = format_instant(record.workflow.created_at, zone)
         data["completed_at"] = format_instant(record.workflow.ended_at, zone) if record.workflow.ended_at else None
+        data["error"] = record.workflow.error or None
     if run is not None:
         data["started_at"] = format_instant(run.started_at, zone) if run.started_at else None
         data["completed_at"] = format_instant(run.ended_at, zone) if run.ended_at else None
         if run.end is not None:
-            data["result"] = _cut(run.end.answer, _SHOWN_RESULT) or None
             data["error"] = run.end.error or None
             data["tokens_used"] = run.end.usage.total
     return {name: value for name, value in data.items() if value is not None}

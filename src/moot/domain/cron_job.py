@@ -15,7 +15,7 @@ from moot.domain.errors import BadRequest
 from moot.domain.run import Limits, Run, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.schedule import Schedule, ScheduleKind, parse_duration
 from moot.domain.senders import CRON_SENDER
-from moot.domain.workflow import WorkflowRun
+from moot.domain.workflow import WorkflowRun, WorkflowStatus
 
 LONGEST_NAME = 100
 LONGEST_PROMPT = 32_768
@@ -137,6 +137,21 @@ class FiringRecord(Struct, frozen=True, kw_only=True):
     job: CronJob
     run: Run | None = None
     workflow: WorkflowRun | None = None
+    # Of a workflow that has ended: the run of the step that ended last.
+    last_step: Run | None = None
+
+    @property
+    def result(self) -> str:
+        """The text of its run; of a workflow that of the step that ended last, since no other step needed it."""
+        run = self.run
+        if self.workflow is not None and self.workflow.status is WorkflowStatus.COMPLETED:
+            run = self.last_step
+        return run.end.answer if run is not None and run.end is not None else ""
+
+    @property
+    def ended_runs(self) -> tuple[Run, ...]:
+        """The runs that its status and result tell about."""
+        return tuple(run for run in (self.run, self.last_step) if run is not None)
 
 
 def check_job_name(name: str) -> str:

@@ -246,7 +246,8 @@ def _read_records(db: apsw.Connection, found: Sequence[rows.Row]) -> list[Firing
         firing, job = _firing(row), _job(rows.one(db.execute(f"{_SELECT_LISTED} WHERE id = ?", (row[0],))))
         run = found_runs.get(db, firing.run_id) if firing.run_id and not job.workflow else None
         workflow = workflow_rows.get_listed(db, firing.run_id) if firing.run_id and run is None else None
-        records.append(FiringRecord(firing=firing, job=job, run=run, workflow=workflow))
+        last_step = workflow_rows.find_last_run(db, workflow) if workflow is not None else None
+        records.append(FiringRecord(firing=firing, job=job, run=run, workflow=workflow, last_step=last_step))
     return records
 
 

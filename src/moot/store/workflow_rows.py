@@ -8,6 +8,7 @@ from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.owner import taken_over_error
+from moot.domain.run import Run
 from moot.domain.senders import SenderSet
 from moot.domain.workflow import LISTED_SOURCE, StepAttempt, WorkflowReport, WorkflowRun, WorkflowStatus
 from moot.store import conversations, found_runs, rows
@@ -143,6 +144,18 @@ def list_attempts(db: apsw.Connection, run_id: str) -> list[StepAttempt]:
     ).fetchall()
     runs = {run.id: run for run in found_runs.list_by_ids(db, [each for _, _, each in found])}
     return [StepAttempt(step=step, attempt=attempt, run_id=each, run=runs.get(each)) for step, attempt, each in found]
+
+
+def find_last_run(db: apsw.Connection, workflow: WorkflowRun) -> Run | None:
+    """Return the run of a step that ended last; None if the workflow has not ended."""
+    if not workflow.ended_at:
+        return None
+    run_id = db.execute(
+        "SELECT runs.id FROM workflow_attempts JOIN runs ON runs.id = run_id"
+        " WHERE workflow = ? AND runs.ended_at > 0 ORDER BY runs.ended_at DESC, workflow_attempts.number DESC LIMIT 1",
+        (workflow.id,),
+    ).get
+    return found_runs.get(db, run_id) if run_id is not None else None
 
 
 def cancel(db: apsw.Connection, run_id: str, now: float, node: int) -> WorkflowRun | None:

@@ -147,6 +147,7 @@ class CronRequests:
             run_id=firing.run_id,
             skipped=firing.skipped or "",
             manual=firing.is_manual,
+            result=record.result[:_LISTED_TEXT],
         )
         if live is not None and live.block.condition in (Condition.ASKING, Condition.BLOCKED):
             info.waiting_for = live.block.reason
@@ -156,7 +157,7 @@ class CronRequests:
         if run is not None:
             info.started_at, info.ended_at = run.started_at, run.ended_at
             if run.end is not None:
-                info.result, info.error = run.end.answer[:_LISTED_TEXT], run.end.error
+                info.error = run.end.error
                 info.tokens, info.cost = run.end.usage.total, run.end.cost
         return info
 

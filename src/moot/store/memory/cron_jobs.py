@@ -168,7 +168,8 @@ def _list_firings(db: Database, job_id: str, agent: str, sender: str = "") -> li
         if _is_of(job, agent, sender):
             run, workflow = found_runs.read(db, row) if row else None, db.workflows.get(firing.run_id)
             made = replace(workflow.run, source=workflow.run.source[:LISTED_SOURCE]) if workflow else None
-            records.append(FiringRecord(firing=firing, job=_cut(job), run=run, workflow=made))
+            last_step = workflows.find_last_run(db, made) if made else None
+            records.append(FiringRecord(firing=firing, job=_cut(job), run=run, workflow=made, last_step=last_step))
     return records
 
 

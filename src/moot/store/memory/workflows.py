@@ -8,6 +8,7 @@ from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.owner import taken_over_error
+from moot.domain.run import Run
 from moot.domain.senders import SenderSet
 from moot.domain.workflow import LISTED_SOURCE, StepAttempt, WorkflowReport, WorkflowRun, WorkflowStatus
 from moot.store.memory import found_runs, nodes
@@ -107,6 +108,13 @@ def _read_attempt(db: Database, row: AttemptRow) -> StepAttempt:
 def _list_attempts(db: Database, run_id: str) -> list[StepAttempt]:
     rows = sorted(db.workflow_attempts.find("workflow", run_id), key=lambda row: row.number)
     return [_read_attempt(db, row) for row in rows]
+
+
+def find_last_run(db: Database, workflow: WorkflowRun) -> Run | None:
+    if not workflow.ended_at:
+        return None
+    ended = [each.run for each in _list_attempts(db, workflow.id) if each.run is not None and each.run.ended_at]
+    return max(reversed(ended), key=lambda run: run.ended_at, default=None)
 
 
 def _cancel(db: Database, run_id: str, now: float) -> WorkflowRun | None:

@@ -132,13 +132,13 @@ async def test_a_merge_joins_names_and_facts_and_can_be_undone(storage: Storage)
     assert ("ada", "knows", "charles") in triples(await graph.list_facts(ME, FactFilter(subject="ada")))
     with pytest.raises(BadRequest, match="the same entity already"):
         await graph.merge(ME, "ada", "a. lovelace", "again", AT_2)
-    undone = await graph.unmerge(ME, "a. lovelace")
+    undone = await graph.unmerge(ME, "a. lovelace", now=AT_2.now)
     assert (undone.canonical, undone.duplicate, undone.facts) == ("ada", "a. lovelace", 3)
     assert (await graph.list_facts(ME, FactFilter()))[:3] == before
     assert await graph.list_conflicts(ME) == []
     assert (await graph.get_entity(ME, "ada")).properties == {}
     with pytest.raises(BadRequest, match="is not merged into another"):
-        await graph.unmerge(ME, "a. lovelace")
+        await graph.unmerge(ME, "a. lovelace", now=AT_2.now)
 
 
 @with_storage
@@ -152,11 +152,11 @@ async def test_merges_of_merges_are_undone_in_any_order_and_types_must_agree(sto
     assert (await graph.get_entity(ME, "d")).aliases == ("a", "b", "d")
     with pytest.raises(Conflict, match="is merged into 'c'"):
         await graph.merge(ME, "x", "b", "no", AT_1)
-    await graph.unmerge(ME, "b")
+    await graph.unmerge(ME, "b", now=AT_2.now)
     assert (await graph.get_entity(ME, "a")).id == "b"
     assert (await graph.get_entity(ME, "c")).aliases == ("d",)
-    await graph.unmerge(ME, "a")
-    await graph.unmerge(ME, "d")
+    await graph.unmerge(ME, "a", now=AT_2.now)
+    await graph.unmerge(ME, "d", now=AT_2.now)
     assert [each.aliases for each in await graph.list_entities(ME, limit=9)] == [()] * 5
     await graph.assert_fact(ME, fact("a", "knows", "b", subject_type="person", object_type="tool"), AT_1)
     with pytest.raises(Conflict, match="'a' is a person and 'b' a tool"):
@@ -310,7 +310,7 @@ async def test_an_import_adds_aliases_and_merges_nothing_that_is_known(storage: 
     ]
     assert (await graph.get_entity(ME, "countess")).aliases == ("lady lovelace", "countess")
     assert (await graph.import_entities(ME, rows[:1], (), AT_2)).refusals == ()
-    await graph.unmerge(ME, "countess")
+    await graph.unmerge(ME, "countess", now=AT_2.now)
     assert (await graph.get_entity(ME, "ada")).aliases == ("lady lovelace",)
 
 
@@ -363,7 +363,7 @@ async def test_taint_of_facts_names_and_merges_reaches_readers_until_confirmed(s
     await graph.merge(ME, "ada", "bob", "same", web)
     (known,) = await graph.list_facts(ME, FactFilter(subject="ada", object="bob"))
     assert known.taint == {"web"}
-    await graph.unmerge(ME, "bob")
+    await graph.unmerge(ME, "bob", now=AT_2.now)
     (known,) = await graph.list_facts(ME, FactFilter(subject="ada", object="bob"))
     assert known.taint == frozenset()
     await graph.assert_fact(ME, fact("ada", "made_by", "bob"), web)
@@ -481,7 +481,7 @@ async def test_undoing_a_merge_restores_what_only_the_merge_contradicted(storage
     await graph.merge(ME, "ada", "lov", "same", AT_1)
     (conflict,) = await graph.list_conflicts(ME)
     await graph.resolve(ME, conflict.id, "rome", "register", AT_2)
-    undone = await graph.unmerge(ME, "lov")
+    undone = await graph.unmerge(ME, "lov", now=AT_2.now)
     assert triples(undone.restored) == [("ada", "born_in", "london")]
     (known,) = await graph.list_facts(ME, FactFilter(subject="ada"))
     assert (known.is_wrong, known.retracted_at, known.reason) == (False, 0.0, "")
@@ -497,7 +497,7 @@ async def test_a_fact_stated_under_an_alias_stays_with_it_also_if_the_entity_had
     await graph.merge(ME, "ada", "lov", "same", AT_1)
     assert not (await graph.assert_fact(ME, fact("lov", "works_at", "acme"), AT_2)).is_new
     assert not (await graph.assert_fact(ME, fact("lov", "works_at", "acme"), AT_5)).is_new
-    await graph.unmerge(ME, "lov")
+    await graph.unmerge(ME, "lov", now=AT_2.now)
     expected = [("lov", "knows", "bob"), ("lov", "works_at", "acme")]
     assert triples(await graph.list_facts(ME, FactFilter(subject="lov"))) == expected
     assert triples(await graph.list_facts(ME, FactFilter(subject="ada"))) == [("ada", "works_at", "acme")]

@@ -390,7 +390,8 @@ def test_the_command_imports_shows_changes_and_exports(daemon: LiveDaemon, sende
     missing = daemon.cli("graph", "facts", "--predicate", "knowz", *mine)
     assert "Did you mean 'knows'?" in missing.stderr
 
-    assert "separate from ada again; it has 1 fact." in daemon.cli("graph", "unmerge", "lady lovelace", *mine).stdout
+    # What it was told of is not true any more.
+    assert "separate from ada again; it has 0 facts." in daemon.cli("graph", "unmerge", "lady lovelace", *mine).stdout
     retracted = daemon.cli("graph", "retract", "ada", "born_in", "london", "--reason", "no", "--wrong", *mine)
     assert retracted.stdout == "Retracted 1 fact.\n"
     everything = daemon.cli("graph", "facts", "ada", "--all", *mine).stdout
@@ -488,9 +489,11 @@ def test_undoing_a_merge_says_which_facts_are_true_again(daemon: LiveDaemon, sen
     def graph(*arguments: str) -> str:
         return daemon.cli("graph", *arguments, "--as", sender).stdout
 
-    for triple in (("ada", "born_in", "london"), ("lov", "born_in", "rome"), ("ada", "works_at", "acme")):
+    triples = (("ada", "born_in", "london"), ("lov", "born_in", "rome"), ("ada", "works_at", "acme"))
+    for triple in (*triples, ("lov", "knows", "bob"), ("bob", "knows", "lov")):
         graph("add", *triple)
-    graph("merge", "ada", "lov")
+    graph("retract", "lov", "knows", "bob", "--reason", "they quarrelled")
+    assert "it brings 2 facts." in graph("merge", "ada", "lov")
     graph("add", "lov", "works_at", "acme")
     (conflict,) = daemon.cli_json("graph", "conflicts", "--as", sender)["data"]
     graph("resolve", conflict["id"], "rome", "--reason", "the register")
@@ -498,3 +501,11 @@ def test_undoing_a_merge_says_which_facts_are_true_again(daemon: LiveDaemon, sen
     assert "Restored, because only the merge contradicted it: ada born_in london." in told
     assert "wrong" not in graph("facts", "ada", "--all")
     assert "works_at" in graph("facts", "lov")
+    # As many as are told are listed: not the one that was retracted, and also the one about it.
+    listed = daemon.cli_json("graph", "facts", "lov", "--as", sender)["data"]
+    assert f"it has {len(listed)} facts." in told
+    assert [(each["subject"], each["predicate"]) for each in listed] == [
+        ("lov", "born_in"),
+        ("bob", "knows"),
+        ("lov", "works_at"),
+    ]

@@ -153,7 +153,9 @@ class AssertedFact(Struct, frozen=True, kw_only=True):
 
 
 class MergedEntity(Struct, frozen=True, kw_only=True):
-    """A merge or its undoing: the names of the entity now, how many facts it has, and the conflicts this has made.
+    """A merge or its undoing: the names of the entity now, and the conflicts this has made.
+
+    `facts` is how many facts are true of the merged or separated name, as subject or as object.
 
     `restored` are facts that were wrong only because of the merge that is undone.
     """
@@ -189,6 +191,8 @@ class Imported(Struct, frozen=True, kw_only=True):
 class FactFilter(Struct, frozen=True, kw_only=True):
     """Which facts are wanted. Empty fields filter nothing."""
 
+    # The subject or the object.
+    about: str = ""
     subject: str = ""
     object: str = ""
     predicate: str = ""

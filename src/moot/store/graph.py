@@ -33,6 +33,10 @@ _ROOTS_OF_TYPE = "(SELECT root FROM graph_entities WHERE owner = ? AND type = ?)
 _OF_TYPE = f"IN (SELECT number FROM graph_entities WHERE root IN {_ROOTS_OF_TYPE})"
 # The entities that have this root.
 _IN_GROUP = "(SELECT number FROM graph_entities WHERE root = ?)"
+_IS_ABOUT = (
+    f"f.number IN (SELECT number FROM graph_facts WHERE subject IN {_IN_GROUP} UNION"
+    f" SELECT number FROM graph_facts WHERE object IN {_IN_GROUP})"
+)
 _SIMILAR = 500
 
 
@@ -190,15 +194,6 @@ class SqlGraphRows:
             self._facts = int(self._db.execute("SELECT count(*) FROM graph_facts WHERE owner = ?", (self._owner,)).get)
         return self._facts
 
-    def count_about(self, root: int) -> int:
-        among = "IN (SELECT number FROM graph_entities WHERE root = ?1)"
-        found = self._db.execute(
-            f"SELECT count(*) FROM (SELECT number FROM graph_facts WHERE subject {among} UNION"
-            f" SELECT number FROM graph_facts WHERE object {among})",
-            (root,),
-        )
-        return int(found.get)
-
     def add_fact(self, new: NewFact, valid: Period, subject: EntityRow, target: EntityRow, statement: Statement) -> int:
         self._db.execute(
             "INSERT INTO graph_facts (owner, subject, predicate, object, confidence, source, valid_from, valid_to,"
@@ -272,16 +267,18 @@ class SqlGraphRows:
 
     def list_facts(self, wanted: FactFilter, hidden: frozenset[str]) -> list[Fact]:
         # An entity belongs to the owner. With the owner as a condition beside it, all facts of the owner would be read.
-        is_about = bool(wanted.subject or wanted.object)
+        is_about = bool(wanted.about or wanted.subject or wanted.object)
         conditions = "f.number > ?" if is_about else "f.number > ? AND f.owner = ?"
         values: list[Any] = [wanted.after] if is_about else [wanted.after, self._owner]
-        for column, entity_id in (("f.subject", wanted.subject), ("f.object", wanted.object)):
+        named = (("f.subject", wanted.subject), ("f.object", wanted.object), ("about", wanted.about))
+        for column, entity_id in named:
             if entity_id:
                 entity = self.find_entity(entity_id)
                 if entity is None:
                     return []
-                conditions += f" AND {column} IN {_IN_GROUP}"
-                values.append(entity.root)
+                condition = _IS_ABOUT if column == "about" else f"{column} IN {_IN_GROUP}"
+                conditions += f" AND {condition}"
+                values += [entity.root] * condition.count("?")
         if wanted.predicate:
             conditions += " AND f.predicate = ?"
             values.append(wanted.predicate)

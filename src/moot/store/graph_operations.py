@@ -80,8 +80,8 @@ class GraphOperations(ABC):
     ) -> MergedEntity:
         return await self._write(owner, lambda rows: rules.merge(rows, canonical, duplicate, reason, statement))
 
-    async def unmerge(self, owner: str, alias: str) -> MergedEntity:
-        return await self._write(owner, lambda rows: rules.unmerge(rows, alias))
+    async def unmerge(self, owner: str, alias: str, *, now: float) -> MergedEntity:
+        return await self._write(owner, lambda rows: rules.unmerge(rows, alias, now))
 
     async def import_entities(
         self, owner: str, entities: Sequence[NewEntity], declared: Sequence[Term], statement: Statement

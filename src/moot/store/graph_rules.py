@@ -300,7 +300,7 @@ def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statemen
         raise Conflict(f"{canonical!r} is a {one} and {duplicate!r} a {other}", fix="Merge entities of one type.")
     if len(group) + len(others) > MOST_ALIASES:
         raise BadRequest(f"{canonical!r} would have too many aliases", fix=f"At most {MOST_ALIASES} are kept.")
-    moved = rows.count_about(row.number)
+    moved = _count_true(rows, row.id, statement.now)
     before = {each.id for name in (target.id, row.id) for each in find_conflicts_about(rows, name)}
     for each in group:
         rows.put_entity(replace(each, root=target.number))
@@ -311,7 +311,7 @@ def merge(rows: GraphRows, canonical: str, duplicate: str, reason: str, statemen
     return MergedEntity(canonical=target.id, duplicate=row.id, facts=moved, aliases=aliases, conflicts=made)
 
 
-def unmerge(rows: GraphRows, alias: str) -> MergedEntity:
+def unmerge(rows: GraphRows, alias: str, now: float) -> MergedEntity:
     row = require_entity(rows, alias)
     if not row.parent:
         others = [each.id for each in rows.list_group(row.root) if each.number != row.number]
@@ -331,13 +331,19 @@ def unmerge(rows: GraphRows, alias: str) -> MergedEntity:
             rows.put_entity(replace(each, root=row.number))
     rows.put_entity(replace(row, root=row.number, parent=0, merge_reason="", merge_taint=frozenset()))
     aliases = tuple(each.id for each in group if each.number in freed)
+    restored = _restore_separated(rows, row.number)
     return MergedEntity(
         canonical=into.id,
         duplicate=row.id,
-        facts=rows.count_about(row.number),
+        facts=_count_true(rows, row.id, now),
         aliases=aliases,
-        restored=_restore_separated(rows, row.number),
+        restored=restored,
     )
+
+
+def _count_true(rows: GraphRows, entity_id: str, now: float) -> int:
+    """Return how many facts about an entity are true, which are those that lists show."""
+    return len(list_facts(rows, FactFilter(about=entity_id, during=Period(now, now), limit=_EVERYTHING)))
 
 
 def _restore_separated(rows: GraphRows, root: int) -> tuple[Fact, ...]:

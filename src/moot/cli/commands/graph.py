@@ -85,7 +85,7 @@ def _can_draw() -> bool:
 @sender_option
 @output.json_option
 def facts(node: str, target: str, predicate: str, at: str, everything: bool, sender: str) -> None:
-    """List facts, or those about NODE."""
+    """List facts, or those with NODE as subject or object."""
     request = pb.ReadGraphMsg(
         view="facts",
         node=require_utf8(node),

@@ -111,7 +111,7 @@ class GraphRequests:
             # An unknown name is an error with the nearest one.
             await self._graph.get_entity(owner, request.node)
         wanted = FactFilter(
-            subject=request.node,
+            about=request.node,
             object=request.object,
             predicate=request.predicate,
             subject_type=request.type,
@@ -182,7 +182,8 @@ class GraphRequests:
         return _merged_info(await self._graph.merge(owner, *names, reason, self._state()))
 
     async def _unmerge(self, request: pb.ChangeGraphMsg, owner: str) -> pb.GraphChanged:
-        return _merged_info(await self._graph.unmerge(owner, normalize_id(request.subject, "subject")))
+        alias = normalize_id(request.subject, "subject")
+        return _merged_info(await self._graph.unmerge(owner, alias, now=self._clock.now()))
 
     async def _add(self, request: pb.ChangeGraphMsg, owner: str) -> pb.GraphChanged:
         term = Term(

@@ -75,7 +75,7 @@ class Graph(Protocol):
     async def merge(
         self, owner: str, canonical: str, duplicate: str, reason: str, statement: Statement
     ) -> MergedEntity: ...
-    async def unmerge(self, owner: str, alias: str) -> MergedEntity:
+    async def unmerge(self, owner: str, alias: str, *, now: float) -> MergedEntity:
         """Undo the merge of an entity into another."""
         ...
 

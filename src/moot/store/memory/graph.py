@@ -123,12 +123,6 @@ class MemoryGraphRows:
     def count_facts(self) -> int:
         return self._db.graph_facts.count("owner", self._owner)
 
-    def count_about(self, root: int) -> int:
-        facts = self._db.graph_facts
-        numbers = [row.number for row in self.list_group(root)]
-        found = (row for number in numbers for index in ("subject", "target") for row in facts.find(index, number))
-        return len({row.fact.number for row in found})
-
     def add_fact(self, new: NewFact, valid: Period, subject: EntityRow, target: EntityRow, statement: Statement) -> int:
         check_text(new.source)
         number = self._db.count_up("graph_facts")
@@ -213,13 +207,21 @@ class MemoryGraphRows:
         return self.list_facts(wanted, frozenset())
 
     def list_facts(self, wanted: FactFilter, hidden: frozenset[str]) -> list[Fact]:
-        check_text(wanted.subject, wanted.object, wanted.predicate)
-        rows = self._db.graph_facts.find("owner", self._owner)
-        for entity_id, index in ((wanted.subject, "subject"), (wanted.object, "target")):
+        check_text(wanted.about, wanted.subject, wanted.object, wanted.predicate)
+        facts = self._db.graph_facts
+        rows = facts.find("owner", self._owner)
+        named = (
+            (wanted.subject, ("subject",)),
+            (wanted.object, ("target",)),
+            (wanted.about, ("subject", "target")),
+        )
+        for entity_id, indexes in named:
             if entity_id:
                 entity = self.find_entity(entity_id)
                 group = self.list_group(entity.root) if entity else []
-                numbers = {row.fact.number for each in group for row in self._db.graph_facts.find(index, each.number)}
+                numbers = {
+                    row.fact.number for each in group for index in indexes for row in facts.find(index, each.number)
+                }
                 rows = [row for row in rows if row.fact.number in numbers]
         found = [
             self._read_fact(row)

@@ -165,10 +165,11 @@ async def test_one_step_continues_a_worker_only_once(home: Home, provider: Provi
             worker = await first_worker(talk, home, provider)
             both = {"calls": [go_on(worker, "now one")["calls"][0], go_on(worker, "now two")["calls"][0]]}
             provider.program(
-                *steps("^twice", both, say("ok")), *steps("^now", say("Done.", repeat=2)),
+                *steps("^twice", both, say("ok")), *steps("^now", say("Done.", hold=True)),
                 *steps("task-notification", say("Heard.")),
             )  # fmt: skip
             speech = await talk.say("boss", "twice")
+            provider.release()
             kinds = sorted(json.loads(each.output)["kind"] for each in speech.of("tool_result"))
             assert len(await notifications(talk, home)) == 2
 

@@ -259,22 +259,23 @@ def test_requests_to_models_go_through_the_proxy_with_its_login(daemon: DaemonTh
     assert provider.requests()[-1]["login"] == "Basic bWU6aHVzaA=="
 
 
-def test_init_lists_no_models_around_a_proxy_that_only_the_daemon_can_read(
+def test_init_lists_models_through_a_proxy_that_only_the_daemon_can_read(
     daemon: DaemonThread, provider: Provider
 ) -> None:
     login = f"http://me:hush@127.0.0.1:{provider.port}"
-    run_cli(daemon.home, "secrets", "set", "PROXY", "--from-env", "P", P=login)
+    # The daemon has not read this file yet.
     daemon.home.write_config(f'{LISTEN}[network]\nproxy = "secret:PROXY"\n')
-    daemon.cli("reload")
     variables = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://models.example/v1"}
     command = ("init", "--provider", "openai", "--no-input", "--json")
     error = json.loads(run_cli(daemon.home, *command, **variables).stdout)["error"]
-    assert "which only the daemon can read" in error["message"]
-    assert "--model NAME" in error["fix"]
+    assert "the models of OpenAI cannot be listed: `proxy` in [network] needs" in error["message"]
+    assert error["fix"] == "Run: moot secrets set PROXY"
     assert provider.requests() == []
 
-    done = run_cli(daemon.home, *command, "--model", "m", **variables)
-    assert done.returncode == 0, done.stdout
+    run_cli(daemon.home, "secrets", "set", "PROXY", "--from-env", "P", P=login)
+    provider.tells({"/v1/models": {"data": [{"id": "gpt-9"}, {"id": "gpt-9-mini"}]}})
+    done = run_cli(daemon.home, *command, **variables)
+    assert json.loads(done.stdout)["data"]["model"] == "gpt-9-mini", done.stdout
     assert provider.requests()[-1]["login"] == "Basic bWU6aHVzaA=="
 
 

@@ -304,9 +304,7 @@ def test_an_unknown_provider_is_a_usage_error(bare: Home) -> None:
     assert run_cli(bare, "init", "--provider", "nobody").returncode == 2
 
 
-def test_a_person_chooses_among_the_models_of_a_server_and_a_script_is_told_which_was_taken(
-    served: Home, provider: Provider
-) -> None:
+def test_a_person_chooses_among_the_models_of_a_server_and_a_script_names_one(served: Home, provider: Provider) -> None:
     provider.tells({"/v1/models": {"data": [{"id": "first"}, {"id": "second"}]}})
     address = ("init", "--base-url", f"{provider.url}/v1")
 
@@ -322,9 +320,15 @@ def test_a_person_chooses_among_the_models_of_a_server_and_a_script_is_told_whic
         assert person.wait_for_exit() == 0
     assert load_config(served.path / "config.toml")[0].models["own"].model == "second"
 
-    done = init(served, *address[1:], "--no-input")
+    done = init(served, *address[1:], "--no-input", "--json")
+    error = document(done)["error"]
+    assert (done.returncode, error["fix"].split(",")[0]) == (2, "Choose one with --model NAME")
+    assert "lists 2 models: first, second" in error["message"]
+    done = init(served, *address[1:], "--yes")
     assert "Using first, one of 2 models (first, second); --model NAME uses another." in done.stderr
     assert load_config(served.path / "config.toml")[0].models["own"].model == "first"
+    provider.tells({"/v1/models": {"data": [{"id": "only"}]}})
+    assert document(init(served, *address[1:], "--no-input", "--json"))["data"]["model"] == "only"
 
 
 def test_a_second_server_leaves_the_first_one_and_its_key(served: Home, provider: Provider) -> None:

@@ -1,5 +1,6 @@
 """LiveModels: the models of the current configuration, and earlier ones that runs may still use."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +17,10 @@ from moot.domain.ports.embedding import EmbeddingModel
 from moot.domain.ports.model import Model
 from moot.models.catalog import Catalog
 from moot.models.discretion import PromptMasker
+from moot.models.http_client import HttpClient
 from moot.models.keys import KeySource, ReadSecret
+from moot.models.proxy import ProxyFinder
+from moot.models.server_models import ModelServer, NoAnswer, list_models
 from moot.redaction.masks import ModelMasks
 from moot.redaction.redactor import Redactor
 
@@ -72,12 +76,23 @@ class LiveModels:
         if key:
             self._redactor.register_key(model.name, key)
         config = replace(self._config.current, models={model.name: model}, default_model=model.name)
-        keys = KeySource(on_lookup=self._redactor.register_key, read_secret=self._read_secret, value=key)
-        catalog = Catalog(config, clock=self._clock, data_dir=self._data, rng=self._rng, keys=keys)
+        catalog = Catalog(config, clock=self._clock, data_dir=self._data, rng=self._rng, keys=self._keys(key))
         try:
             yield catalog.get()
         finally:
             await catalog.close()
+
+    async def list_server_models(self, server: ModelServer) -> list[str]:
+        """Return the models that a server lists, which is not configured; empty if it does not answer."""
+        if server.key:
+            self._redactor.register_key(server.name, server.key)
+        http = HttpClient(self._clock, ProxyFinder(self._config.current.network.proxy, os.environ, self._keys()).find)
+        try:
+            return await list_models(http, server)
+        except NoAnswer:
+            return []
+        finally:
+            await http.close()
 
     def reload(self) -> None:
         """Use the models of the current configuration; active runs keep theirs."""
@@ -95,5 +110,8 @@ class LiveModels:
         await self.catalog.close()
 
     def _new_catalog(self) -> Catalog:
-        keys = KeySource(on_lookup=self._redactor.register_key, read_secret=self._read_secret)
-        return Catalog(self._config.current, clock=self._clock, data_dir=self._data, rng=self._rng, keys=keys)
+        config = self._config.current
+        return Catalog(config, clock=self._clock, data_dir=self._data, rng=self._rng, keys=self._keys())
+
+    def _keys(self, value: str = "") -> KeySource:
+        return KeySource(on_lookup=self._redactor.register_key, read_secret=self._read_secret, value=value)

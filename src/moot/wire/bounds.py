@@ -114,6 +114,7 @@ TEXT_BOUNDS: dict[str, int] = {
     "tools": _NAME,
     "type": _NAME,
     "value": _SECRET,
+    "variable": _NAME,
     "view": _NAME,
     "workflow": _WORKFLOW,
 }

@@ -16,10 +16,10 @@ def is_queried(model: ModelConfig) -> bool:
     return model.provider == "openai" and model.base_url not in known
 
 
-async def query_window(candidate: Candidate, environ: Mapping[str, str]) -> int:
+async def query_window(candidate: Candidate, environ: Mapping[str, str], *, proxy: str = "") -> int:
     """The context window of the running model in tokens; 0 if the server does not report it."""
     from moot.models import server_window  # noqa: PLC0415 - slow to import, and only used here
     from moot.models.prices import is_own_address  # noqa: PLC0415
 
-    ask = partial(query_server, candidate, environ, seconds=_SECONDS)
+    ask = partial(query_server, candidate, environ, seconds=_SECONDS, proxy=proxy)
     return await server_window.query_window(ask, candidate.model, own=is_own_address(candidate.base_url))

@@ -24,6 +24,8 @@ def explain_failure(
                 f" {name} is set here, but the daemon was started before: restart it here with `moot down` and"
                 " `moot up`, or set `proxy` in [network]."
             )
+    # A fix may end with a command.
+    fix = f"{fix}." if fix and not fix.endswith(".") else fix
     return ModelError(error.message, fix=f"{fix} Nothing was written.".strip())
 
 

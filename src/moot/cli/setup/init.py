@@ -21,7 +21,7 @@ from moot.cli.setup.api_keys import KEY_STORES, describe_key_place, store_key
 from moot.cli.setup.broken_config import make_startable, read_or_repair
 from moot.cli.setup.config_edit import set_default_model, set_default_name, write_config
 from moot.cli.setup.failed_completion import explain_failure, explain_unused_key
-from moot.cli.setup.model_choice import choose_model
+from moot.cli.setup.model_choice import choose_model, list_through_daemon
 from moot.cli.setup.providers import BY_KEY, EMBEDDED, OWN, WITH_HANDS, Candidate
 from moot.cli.setup.pull import pull_model
 from moot.daemon.paths import Paths
@@ -63,7 +63,7 @@ class InitOptions(Struct, frozen=True, kw_only=True):
     help="Where the key is stored; `env` leaves it in the environment, which the daemon must have too.",
 )
 @click.option("--yes", is_flag=True, help="Use the first provider found and confirm everything.")
-@click.option("--no-input", is_flag=True, help="Never prompt; fail if a choice is needed.")
+@click.option("--no-input", is_flag=True, help="Never prompt; fail if a provider or a model has to be chosen.")
 @output.json_option
 def init(provider: str | None, yes: bool, no_input: bool, **texts: str) -> None:
     """Set up a model provider.
@@ -95,13 +95,20 @@ def _init(home: Paths, wishes: InitOptions) -> dict[str, Any]:
 
 def _set_up_candidate(home: Paths, config: Config, wishes: InitOptions) -> dict[str, Any]:
     candidate, environ = _with_key(_name_server(_choose_candidate(wishes), config), wishes)
-    names = asyncio.run(providers.find_models(candidate, environ, proxy=config.network.proxy))
-    candidate = choose_model(candidate, names, may_ask=wishes.may_ask and wishes.are_explicit)
+    proxy = config.network.proxy
+    names = asyncio.run(providers.find_models(candidate, environ, through_daemon=list_through_daemon, proxy=proxy))
+    candidate = choose_model(
+        candidate,
+        names,
+        may_ask=wishes.may_ask and wishes.are_explicit,
+        # A person who was asked for a model has left the choice to Moot.
+        may_pick=wishes.yes or wishes.may_ask,
+    )
     model = _merge_table(config.models.get(candidate.name), candidate.config())
     key = _find_key(model, environ)
     tested = _complete_explained(home, model, candidate, environ, key=key)
     # Queried after the completion, since some servers only report a loaded model.
-    model = _with_window(config.models.get(candidate.name), model, candidate, environ)
+    model = _with_window(config.models.get(candidate.name), model, candidate, environ, proxy=proxy)
     return _write_model(home, model, tested, key=key, store=wishes.key_store)
 
 
@@ -295,7 +302,7 @@ def _merge_table(existing: ModelConfig | None, model: ModelConfig) -> ModelConfi
 
 
 def _with_window(
-    existing: ModelConfig | None, model: ModelConfig, candidate: Candidate, environ: Mapping[str, str]
+    existing: ModelConfig | None, model: ModelConfig, candidate: Candidate, environ: Mapping[str, str], *, proxy: str
 ) -> ModelConfig:
     """The model with the context window its server reports; a configured window is kept."""
     if not context_window.is_queried(model) or (
@@ -303,7 +310,7 @@ def _with_window(
     ):
         return model
     with output.progress("Querying the context window"):
-        told = asyncio.run(context_window.query_window(candidate, environ))
+        told = asyncio.run(context_window.query_window(candidate, environ, proxy=proxy))
     return replace(model, window=told or model.window)
 
 

@@ -3,7 +3,8 @@
 import asyncio
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -14,13 +15,9 @@ from moot.domain.config import ModelConfig
 from moot.domain.errors import BadRequest, ConfigError, ModelError, MootError
 
 if TYPE_CHECKING:
-    from moot.models.http_errors import HttpError
-    from moot.models.http_url import Url
+    from moot.models.http_client import HttpClient
+    from moot.models.server_models import ModelServer
 
-_LONGEST_ANSWER = 4 * 1024 * 1024
-PROBE_SECONDS = 1.5
-# Statuses that are about the key, or the login of a proxy or network.
-_LOGIN = (401, 403, 407, 511)
 # The table of the first server that is set up with --base-url.
 OWN = "own"
 
@@ -143,7 +140,13 @@ async def detect(environ: Mapping[str, str]) -> list[Candidate]:
     return [*found, EMBEDDED]
 
 
-async def find_models(candidate: Candidate, environ: Mapping[str, str], *, proxy: str = "") -> list[str]:
+# Lists the models of a server through the daemon.
+ListThroughDaemon = Callable[[Candidate, Mapping[str, str]], Awaitable[list[str]]]
+
+
+async def find_models(
+    candidate: Candidate, environ: Mapping[str, str], *, through_daemon: ListThroughDaemon, proxy: str = ""
+) -> list[str]:
     """The models to choose from: the one that is set, else those the server lists. `proxy` is that of [network]."""
     if candidate.variable and not environ.get(candidate.variable, "").strip():
         raise BadRequest(
@@ -153,20 +156,19 @@ async def find_models(candidate: Candidate, environ: Mapping[str, str], *, proxy
     if candidate.model:
         return [candidate.model]
     try:
-        names = _model_names(await _fetch(candidate, environ, "models", seconds=_list_seconds(candidate), proxy=proxy))
+        if proxy.startswith("secret:"):
+            # Only the daemon can read it, and no request may go around the proxy.
+            names = await through_daemon(candidate, environ)
+        else:
+            names = await _list_names(candidate, environ, proxy=proxy)
     except ModelError as error:
         raise explain_failure(
             error, candidate.config(), is_configured=False, environ=environ, is_daemon_older=False
         ) from error
     except ConfigError as error:
-        # Only the daemon can read a proxy that is stored as a secret, and no request may go around it.
-        fix = "Name one with --model NAME; the daemon makes the completion through the proxy."
         raise BadRequest(
-            f"the models of {candidate.title} cannot be listed: {error.message.rstrip('.')}",
-            fix=fix if proxy.startswith("secret:") else error.fix,
+            f"the models of {candidate.title} cannot be listed: {error.message.rstrip('.')}", fix=error.fix
         ) from error
-    except _NoAnswer:
-        names = []
     if not names:
         where = f" at {candidate.base_url}" if candidate.base_url else ""
         # With a name the daemon asks it, and then says what is wrong.
@@ -210,104 +212,68 @@ def own_variable(name: str) -> str:
 
 
 def pick_name(names: Sequence[str], prefer: Sequence[str]) -> str:
-    """The first name that matches the best matching pattern, else the first name."""
+    """The first name that matches the best matching pattern; empty if none does."""
     for pattern in prefer:
         for name in names:
             if re.fullmatch(pattern, name):
                 return name
-    return names[0] if names else ""
+    return ""
 
 
 async def list_models(candidate: Candidate, environ: Mapping[str, str]) -> list[str]:
     """The names of a server's models, newest first if it reports dates; empty on failure."""
-    return _model_names(await query_server(candidate, environ, "models", seconds=_list_seconds(candidate)))
-
-
-def _list_seconds(candidate: Candidate) -> float:
-    return PROBE_SECONDS if not candidate.variable else 10.0
+    try:
+        return await _list_names(candidate, environ, proxy="")
+    except MootError:
+        return []
 
 
 async def query_server(
-    candidate: Candidate, environ: Mapping[str, str], path: str, *, seconds: float
-) -> Mapping[str, Any]:
-    """GET a path of the server's API, or with a leading slash a path at its root; empty on failure."""
-    try:
-        return await _fetch(candidate, environ, path, seconds=seconds)
-    except (MootError, _NoAnswer):
-        return {}
-
-
-class _NoAnswer(Exception):
-    """The server is not there, or has no such list: nothing that a person would look for in the network or the key."""
-
-
-async def _fetch(
     candidate: Candidate, environ: Mapping[str, str], path: str, *, seconds: float, proxy: str = ""
 ) -> Mapping[str, Any]:
-    """GET a path. Raises ModelError for a network, a proxy or a key that does not work, _NoAnswer for anything else."""
-    import msgspec  # noqa: PLC0415 - slow to import, and only used here
+    """GET a path of the server's API, or with a leading slash a path at its root; empty on failure."""
+    # Slow to import, and not used by every `moot init`.
+    from moot.models.server_models import NoAnswer, fetch_json  # noqa: PLC0415
 
-    from moot.daemon.clock import SystemClock  # noqa: PLC0415
-    from moot.models.catalog import BASE_URLS  # noqa: PLC0415
+    try:
+        async with _open_http(environ, proxy) as http:
+            return await fetch_json(http, describe_server(candidate, environ), path, seconds=seconds)
+    except (MootError, NoAnswer):
+        return {}
+
+
+async def _list_names(candidate: Candidate, environ: Mapping[str, str], *, proxy: str) -> list[str]:
+    """The names that the server lists; empty if it does not answer."""
+    from moot.models import server_models  # noqa: PLC0415 - as above
+
+    try:
+        async with _open_http(environ, proxy) as http:
+            return await server_models.list_models(http, describe_server(candidate, environ))
+    except server_models.NoAnswer:
+        return []
+
+
+@asynccontextmanager
+async def _open_http(environ: Mapping[str, str], proxy: str) -> "AsyncIterator[HttpClient]":
+    from moot.daemon.clock import SystemClock  # noqa: PLC0415 - as above
     from moot.models.http_client import HttpClient  # noqa: PLC0415
-    from moot.models.http_errors import HttpError  # noqa: PLC0415
-    from moot.models.http_url import parse_url  # noqa: PLC0415
     from moot.models.proxy import ProxyFinder  # noqa: PLC0415
 
-    base = (candidate.base_url or BASE_URLS.get(candidate.provider, "")).rstrip("/")
-    if path.startswith("/"):
-        url = base.removesuffix("/v1") + path
-    else:
-        url = f"{base}/v1/{path}" if candidate.provider == "anthropic" else f"{base}/{path}"
-    http, headers = HttpClient(SystemClock(), ProxyFinder(proxy, environ).find), _request_headers(candidate, environ)
+    http = HttpClient(SystemClock(), ProxyFinder(proxy, environ).find)
     try:
-        parsed = parse_url(url)
-        status, body = await http.get(parsed, headers=headers, seconds=seconds, max_bytes=_LONGEST_ANSWER)
-        if status != 200:
-            raise _explain_status(status, candidate)
-        answer = msgspec.json.decode(body)
-    except HttpError as error:
-        raise _explain_connection(error, candidate, parsed) from error
-    except (OSError, ValueError) as error:
-        raise _NoAnswer from error
+        yield http
     finally:
         await http.close()
-    return answer if isinstance(answer, dict) else {}
 
 
-def _explain_status(status: int, candidate: Candidate) -> Exception:
-    """The error for a status. What the server says is left out, as it may repeat the key or the login of a proxy."""
-    from moot.models.keys import NO_KEY  # noqa: PLC0415 - as above
-    from moot.models.refusals import Refusal, error_from_status  # noqa: PLC0415
+def describe_server(candidate: Candidate, environ: Mapping[str, str]) -> "ModelServer":
+    from moot.models.server_models import ModelServer  # noqa: PLC0415 - as above
 
-    if status not in _LOGIN:
-        return _NoAnswer()
-    place = f"the key in {candidate.variable}" if candidate.variable else NO_KEY
-    return error_from_status(status, Refusal(), model=candidate.name, place=place, after=None)
-
-
-def _explain_connection(error: "HttpError", candidate: Candidate, url: "Url") -> Exception:
-    from moot.models.http_errors import ConnectError, ConnectFailure, LostError  # noqa: PLC0415 - as above
-    from moot.models.refusals import describe_connect_error  # noqa: PLC0415
-
-    is_stopped = isinstance(error, ConnectError) and error.failure is ConnectFailure.REFUSED
-    if isinstance(error, LostError) or (is_stopped and not candidate.variable):
-        return _NoAnswer()
-    return describe_connect_error(error, model=candidate.name, url=url)
-
-
-def _request_headers(candidate: Candidate, environ: Mapping[str, str]) -> dict[str, str]:
     key = environ.get(candidate.variable, "").strip() if candidate.variable else ""
-    if not key:
-        return {}
-    if candidate.provider == "anthropic":
-        return {"x-api-key": key, "anthropic-version": "2023-06-01"}
-    return {"Authorization": f"Bearer {key}"}
-
-
-def _model_names(answer: Mapping[str, Any]) -> list[str]:
-    listed = answer.get("data")
-    rows = listed if isinstance(listed, list) else []
-    entries = [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
-    entries.sort(key=lambda row: -row["created"] if isinstance(row.get("created"), int) else 0)
-    return [row["id"] for row in entries]
+    return ModelServer(
+        name=candidate.name,
+        provider=candidate.provider,
+        base_url=candidate.base_url,
+        key=key,
+        variable=candidate.variable,
+    )

@@ -32,6 +32,7 @@ from moot.engine.asks import Asks
 from moot.engine.gate import Gate
 from moot.engine.modes import Modes
 from moot.engine.probe import probe
+from moot.models.server_models import ModelServer
 from moot.multiagent.abilities import adapt_agent, find_role_scope, list_approved_tools, list_missing_abilities
 from moot.multiagent.peers.transport.other_daemons import OtherDaemons
 from moot.multiagent.team import Team
@@ -151,6 +152,19 @@ class DaemonRequests:
         if usage is not None:
             answer.usage.CopyFrom(usage)
         reply.send(pb.ServerMessage(model_tested=answer))
+
+    async def list_server_models(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
+        principal.require_owner("list the models of a server")
+        request, given = message.list_server_models, message.list_server_models.server
+        server = ModelServer(
+            name=request.name,
+            provider=given.provider,
+            base_url=given.base_url,
+            key=given.key,
+            variable=request.variable,
+        )
+        names = [clean(name) for name in await self._d.models.list_server_models(server)]
+        reply.send(pb.ServerMessage(server_models=pb.ServerModelList(names=names)))
 
     async def list_tokens(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("see the tokens")

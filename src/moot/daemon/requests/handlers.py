@@ -102,6 +102,7 @@ class Handlers:
             "acknowledge_traces": traces.acknowledge_traces,
             "list_models": daemon_info.list_models,
             "test_model": daemon_info.test_model,
+            "list_server_models": daemon_info.list_server_models,
             "list_tokens": daemon_info.list_tokens,
             "new_token": daemon_info.new_token,
             "revoke_token": daemon_info.revoke_token,

@@ -11,6 +11,7 @@ import pytest
 
 from moot.cli.setup import providers
 from moot.cli.setup.context_window import query_window
+from moot.cli.setup.failed_completion import explain_failure
 from moot.cli.setup.providers import (
     BY_KEY,
     EMBEDDED,
@@ -22,7 +23,7 @@ from moot.cli.setup.providers import (
     list_servers,
     pick_name,
 )
-from moot.domain.errors import BadRequest
+from moot.domain.errors import BadRequest, ModelError
 
 
 @contextmanager
@@ -132,7 +133,7 @@ async def test_a_provider_that_lists_nothing_needs_a_model_by_name() -> None:
     candidate = Candidate(name="x", title="X", provider="openai", base_url="http://127.0.0.1:9/v1")
 
     with pytest.raises(BadRequest) as caught:
-        await find_models(candidate, {})
+        await find_models(candidate, {}, through_daemon=list_models)
 
     assert "--model" in caught.value.fix
 
@@ -141,7 +142,7 @@ def test_the_preferred_model_is_chosen_where_it_is_offered() -> None:
     claude = next(each for each in BY_KEY if each.name == "anthropic")
 
     assert pick_name(["claude-opus-9", "claude-sonnet-9", "claude-sonnet-8"], claude.prefer) == "claude-sonnet-9"
-    assert pick_name(["other"], claude.prefer) == "other"
+    assert pick_name(["other"], claude.prefer) == ""
     assert pick_name([], claude.prefer) == ""
 
 
@@ -207,3 +208,10 @@ async def test_what_is_no_window_is_not_taken_for_one(said: Any) -> None:
 )
 async def test_a_server_that_talks_nonsense_says_nothing(nonsense: bytes) -> None:
     assert (await seen({"/v1/models": nonsense, "/api/ps": nonsense, "/api/v0/models": nonsense}))[0] == 0
+
+
+@pytest.mark.parametrize("fix", ["Run: pip install 'moot[local]'", "Try again.", ""])
+def test_what_a_failed_completion_advises_is_one_sentence_after_the_other(fix: str) -> None:
+    error = ModelError("It failed.", fix=fix)
+    told = explain_failure(error, EMBEDDED.config(), is_configured=False, environ={}, is_daemon_older=False).fix
+    assert told == f"{fix.removesuffix('.')}. Nothing was written." if fix else "Nothing was written."

@@ -22,7 +22,8 @@ import pytest
 from _pytest.capture import CaptureManager
 from _pytest.reports import TestReport
 
-# Tests of one module share a daemon, so that few of them are better done by one process.
+# Tests of one module share a daemon, so that few of them are better done by one process. A module whose fixture takes
+# longer than its tests names another number, as TOGETHER.
 _TOGETHER = 40
 # The tests of this folder share the parsed sources, which take seconds.
 _SHARING = "architecture"
@@ -53,7 +54,8 @@ def _split(items: Sequence[pytest.Item]) -> list[list[int]]:
     chunks = []
     for place, group in groupby(range(len(items)), key=lambda number: _place(items[number].path)):
         numbers = list(group)
-        size = len(numbers) if place.name == _SHARING else _TOGETHER
+        module = getattr(items[numbers[0]], "module", None)
+        size = len(numbers) if place.name == _SHARING else getattr(module, "TOGETHER", _TOGETHER)
         chunks += [numbers[first : first + size] for first in range(0, len(numbers), size)]
     return chunks
 

@@ -37,6 +37,8 @@ PREFIXES = (
     "bg_*", "workflow_*", "cron_*", "memory_*", "observe_*", "reflect_*", "fs_*", "graph_*", "ontology_*", "search_*",
     "save_*", "get_*", "learning_*", "secrets_*", "librarian_*", "rag_*",
 )  # fmt: skip
+# Their fixture takes seconds, and they next to nothing.
+TOGETHER = 1000
 READERS = ("other agent", "other sender", "token", "teammate", "guest")
 
 

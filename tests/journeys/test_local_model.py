@@ -22,6 +22,7 @@ from moot.domain.events import Stage
 from moot.domain.message import user
 from moot.domain.ports.model import Finished, Model, ModelEvent, Preparing, TextDelta, ToolSupport
 from moot.domain.prompt import Prompt, Transcript
+from moot.models import local
 from moot.models.http_client import HttpClient
 from moot.models.local import LocalModel, find_problem
 from moot.models.pull import pull
@@ -102,7 +103,7 @@ async def gone(pid: int) -> None:
 
 async def test_it_answers_with_usage_and_costs_nothing(data_dir: Path) -> None:
     async with opened(smollm2(), data_dir) as model:
-        said, finished = await say(model, "What is the capital of France?")
+        said, finished = await say(model, "What is the capital of France?", max_tokens=8)
 
         assert len(said.split()) > 1
         assert finished.usage is not None
@@ -117,50 +118,6 @@ async def test_it_answers_with_usage_and_costs_nothing(data_dir: Path) -> None:
         )
 
 
-async def test_nothing_is_started_before_it_is_used_and_everyone_shares_one_start(data_dir: Path) -> None:
-    async with opened(smollm2(), data_dir) as model:
-        assert model.pid == 0
-
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(say(model, f"Say {word}.", max_tokens=4)) for word in ("one", "two", "three")]
-
-        assert servers() == [model.pid]
-        assert all(task.result()[1].usage for task in tasks)
-
-
-async def test_the_key_is_neither_in_the_command_line_nor_in_the_environment(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-the-child")
-    async with opened(smollm2(), data_dir) as model:
-        await say(model, "Hello", max_tokens=1)
-        child = psutil.Process(model.pid)
-        secret = model._child.key  # type: ignore[union-attr]
-
-        assert secret not in " ".join(child.cmdline())
-        assert secret not in repr(child.environ())
-        assert "OPENAI_API_KEY" not in child.environ()
-        address = child.net_connections(kind="inet")[0].laddr
-        assert address.ip == "127.0.0.1"
-        async with aiohttp.ClientSession() as stranger:
-            url = f"http://127.0.0.1:{address.port}/v1/chat/completions"
-            async with stranger.post(url, json={"messages": [{"role": "user", "content": "x"}]}) as response:
-                assert response.status == 401
-
-
-async def test_after_a_crash_it_starts_again(data_dir: Path) -> None:
-    async with opened(smollm2(), data_dir) as model:
-        await say(model, "Hello", max_tokens=1)
-        first = model.pid
-
-        os.kill(first, signal.SIGKILL)
-        await say(
-            RetryingModel(model, RetryPolicy(retries=3, rng=Random(1), clock=SystemClock())), "Hello", max_tokens=1
-        )
-
-        assert model.pid not in (0, first)
-
-
 async def first_text(events: AsyncGenerator[ModelEvent, None]) -> list[ModelEvent]:
     """Wait for the first text; what came before it."""
     before: list[ModelEvent] = []
@@ -171,9 +128,13 @@ async def first_text(events: AsyncGenerator[ModelEvent, None]) -> list[ModelEven
     return before
 
 
-async def test_a_model_tells_that_it_is_loaded_and_how_much_of_the_prompt_it_has_read(data_dir: Path) -> None:
+async def test_a_model_tells_that_it_is_loaded_and_how_much_of_the_prompt_it_has_read(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert local.BATCH_TOKENS == 128
+    monkeypatch.setattr(local, "BATCH_TOKENS", 16)
     async with opened(smollm2(), data_dir) as model:
-        first = [event async for event in model.stream(prompt("word " * 300, max_tokens=1))]
+        first = [event async for event in model.stream(prompt("word " * 40, max_tokens=1))]
         again = [event async for event in model.stream(prompt("Hello", max_tokens=1))]
     told = [event for event in first if isinstance(event, Preparing)]
 
@@ -189,41 +150,77 @@ async def test_a_model_tells_that_it_is_loaded_and_how_much_of_the_prompt_it_has
     assert (second.stage, second.previous_seconds > 0) == (Stage.READING, True)
 
 
-async def test_a_crash_during_an_answer_is_a_failure_that_may_pass(data_dir: Path) -> None:
+async def test_everyone_shares_one_child_which_is_started_with_its_first_use_and_ends_with_the_model(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-the-child")
     async with opened(smollm2(), data_dir) as model:
+        assert model.pid == 0
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(say(model, f"Say {word}.", max_tokens=4)) for word in ("one", "two", "three")]
+
+        pid = model.pid
+        assert servers() == [pid]
+        assert all(task.result()[1].usage for task in tasks)
+        await check_that_the_key_is_kept(model)
+
+        # A stream that is closed ends its answer, not the child.
         events = model.stream(prompt("Tell me a long story.", max_tokens=900))
-        async with asyncio.timeout(60), aclosing(events):
+        async with asyncio.timeout(60):
             await first_text(events)
-            os.kill(model.pid, signal.SIGKILL)
-            with pytest.raises(ModelError) as caught:
-                async for _ in events:
-                    pass
-
-        assert caught.value.retryable
-
-
-async def test_crashes_without_end_are_not_answered_with_starts_without_end(data_dir: Path) -> None:
-    async with opened(smollm2(), data_dir) as model:
-        for _ in range(3):
+            await events.aclose()
             await say(model, "Hello", max_tokens=1)
-            os.kill(model.pid, signal.SIGKILL)
-            await gone(model._child.process.pid)  # type: ignore[union-attr]
-            await model._child.process.wait()  # type: ignore[union-attr]
+        assert model.pid == pid
 
+    assert not psutil.pid_exists(pid)
+
+
+async def check_that_the_key_is_kept(model: LocalModel) -> None:
+    """It is neither in the command line nor in the environment, and without it nobody is answered."""
+    child = psutil.Process(model.pid)
+    secret = model._child.key  # type: ignore[union-attr]
+
+    assert secret not in " ".join(child.cmdline())
+    assert secret not in repr(child.environ())
+    assert "OPENAI_API_KEY" not in child.environ()
+    address = child.net_connections(kind="inet")[0].laddr
+    assert address.ip == "127.0.0.1"
+    async with aiohttp.ClientSession() as stranger:
+        url = f"http://127.0.0.1:{address.port}/v1/chat/completions"
+        async with stranger.post(url, json={"messages": [{"role": "user", "content": "x"}]}) as response:
+            assert response.status == 401
+
+
+async def test_a_crash_may_pass_and_it_starts_again_but_not_without_end(data_dir: Path) -> None:
+    async with opened(smollm2(), data_dir) as model:
+        first = await crash_during_an_answer(model)
+        patient = RetryingModel(model, RetryPolicy(retries=3, rng=Random(1), clock=SystemClock()))
+        await say(patient, "Hello", max_tokens=1)
+        second = model.pid
+        # Nobody has noticed yet that it is gone.
+        os.kill(second, signal.SIGKILL)
+        await say(patient, "Hello", max_tokens=1)
+        assert len({0, first, second, model.pid}) == 4
+
+        os.kill(model.pid, signal.SIGKILL)
+        await model._child.process.wait()  # type: ignore[union-attr]
         with pytest.raises(ModelError, match="3 times"):
             await say(model, "Hello", max_tokens=1)
 
 
-async def test_closing_the_stream_stops_the_answer_and_keeps_the_child(data_dir: Path) -> None:
-    async with opened(smollm2(), data_dir) as model:
-        events = model.stream(prompt("Tell me a long story.", max_tokens=900))
-        async with asyncio.timeout(60):
-            await first_text(events)
-            pid = model.pid
-            await events.aclose()
-            await say(model, "Hello", max_tokens=1)
-
-        assert model.pid == pid
+async def crash_during_an_answer(model: LocalModel) -> int:
+    """Return the id of the child that was killed, of which the caller is told as of a failure that may pass."""
+    events = model.stream(prompt("Tell me a long story.", max_tokens=900))
+    async with asyncio.timeout(60), aclosing(events):
+        await first_text(events)
+        pid = model.pid
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(ModelError) as caught:
+            async for _ in events:
+                pass
+    assert caught.value.retryable
+    return pid
 
 
 async def test_a_caller_that_goes_away_during_the_start_leaves_it_to_the_next(data_dir: Path) -> None:
@@ -247,17 +244,9 @@ async def test_a_child_nobody_uses_is_let_go_and_comes_back(data_dir: Path) -> N
         await say(model, "Hello", max_tokens=1)
         await eventually(lambda: model.pid == 0 and not servers())
 
-        said, _ = await say(model, "What is the capital of France?")
+        said, _ = await say(model, "What is the capital of France?", max_tokens=2)
 
         assert said
-
-
-async def test_close_ends_the_child(data_dir: Path) -> None:
-    async with opened(smollm2(), data_dir) as model:
-        await say(model, "Hello", max_tokens=1)
-        pid = model.pid
-
-    assert not psutil.pid_exists(pid)
 
 
 PARENT = """

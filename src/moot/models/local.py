@@ -29,6 +29,7 @@ from moot.models.transport import Http
 
 LOAD_SECONDS = 120.0
 IDLE_SECONDS = 600.0
+BATCH_TOKENS = 128
 # The number of crashes within the window after which the child is not started again.
 MAX_CRASHES = 3
 CRASH_WINDOW_SECONDS = 600.0
@@ -204,6 +205,7 @@ class LocalModel:
             f"--alias={self.model}",
             f"--threads={threads}",
             f"--context={self._window}",
+            f"--batch={BATCH_TOKENS}",
             f"--parent={os.getpid()}",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

@@ -16,7 +16,6 @@ from typing import Any
 _PR_SET_PDEATHSIG = 1
 # llama.cpp caches prompts of other conversations in memory; its own limit is 8 GiB.
 _PROMPT_CACHE_MIB = 256
-_BATCH_TOKENS = 128
 
 
 def main() -> None:
@@ -48,6 +47,7 @@ def _parse_options() -> argparse.Namespace:
     parser.add_argument("--alias", required=True, help="the model's name in answers")
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--context", type=int, required=True)
+    parser.add_argument("--batch", type=int, required=True, help="how many tokens of a prompt are read at a time")
     parser.add_argument("--parent", type=int, required=True, help="the process to die with")
     return parser.parse_args()
 
@@ -72,7 +72,10 @@ def _serve(options: argparse.Namespace, key: str) -> Any:
     parameters.n_ctx = options.context
     parameters.n_parallel = 1
     # Progress is reported, and a cancelled request ends, after each batch.
-    parameters.n_batch = parameters.n_ubatch = _BATCH_TOKENS
+    parameters.n_batch = parameters.n_ubatch = options.batch
+    # Decides what goes to a graphics card, for which it loads the model once more: a third of the start.
+    processor = xllamacpp.ggml_backend_dev_type.GGML_BACKEND_DEVICE_TYPE_CPU
+    parameters.fit_params = any(device["type"] != processor for device in xllamacpp.get_device_info())
     parameters.cache_ram_mib = _PROMPT_CACHE_MIB
     # Repacking weights for speed doubles their memory; measured, the gain is small.
     parameters.no_extra_bufts = True

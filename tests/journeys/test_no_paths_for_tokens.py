@@ -4,6 +4,7 @@ import asyncio
 import re
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
@@ -14,6 +15,7 @@ from moot.wire.codec import encode_frame
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
+from tests.journeys.test_rag import call, do
 from tests.raw_client import Raw, tcp_address
 
 CONFIG = (
@@ -145,3 +147,27 @@ async def test_an_approval_shows_a_token_no_path(home: Home, provider: Provider)
                 told.append(await client.receive())
             client.writer.close()
     assert [str(answer) for answer in told if str(home.path) in str(answer)] == []
+
+
+async def test_errors_about_documents_name_files_as_the_agent_does(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\0\0")
+    (tmp_path / "tea.md").write_text("Green tea steeps for two minutes.\n")
+    async with daemon.client() as talk:
+        refused, indexed, unknown, whole, gone = await do(
+            talk,
+            provider,
+            sender,
+            call("rag_index", source="picture.png"),
+            call("rag_index", source="tea.md"),
+            call("rag_search", query="tea", source="coffee"),
+            call("rag_index", source="."),
+            call("rag_forget", source="tea.md"),
+            cwd=tmp_path,
+        )
+    assert "picture.png was not indexed: it is not text" in refused
+    assert f"{indexed['source']}: tea.md." in unknown
+    assert whole["place"] == "."
+    assert gone["place"] == "tea.md"
+    assert str(tmp_path) not in str((refused, indexed, unknown, whole, gone))

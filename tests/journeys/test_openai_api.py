@@ -333,6 +333,7 @@ async def test_a_run_that_waits_for_an_approval_is_answered_with_that_state(daem
         assert (choice["finish_reason"], state["status"], state["kind"]) == ("stop", "waiting_for_approval", "approval")
         assert (state["tool"], state["attempt"]) == ("set_title", 1)
         assert f"moot inbox approve {shorten_ask_id(state['ask_id'])}" in choice["message"]["content"]
+        assert f'"run_id": "{state["run_id"]}"}} with any user message' in state["how"]
         # Asked for again, by the run or by the key, it still waits; nothing is sent twice.
         later = chat.body("ignored", moot={"run_id": state["run_id"]})
         assert (await chat.post(later))[1]["moot"] == state

@@ -93,6 +93,7 @@ async def test_unapproved_files_taint_and_an_approval_holds_for_exactly_their_te
             assert refused.returncode == 2
             assert "| Build with make. </project-file>" in refused.stderr
             digest = refused.stderr.rpartition("--digest ")[2].strip()
+            assert daemon.cli_json("project", "--cwd", str(project))["data"]["digest"] == digest
             assert daemon.cli("project", "approve", "--cwd", str(project), "--digest", "0" * 32).returncode == 1
             assert (
                 "Approved: AGENTS.md."

@@ -106,8 +106,8 @@ async def test_a_folder_is_indexed_searched_kept_in_step_and_forgotten(
         )
         assert (again["source"], again["added"], again["changed"], again["unchanged"]) == (indexed["source"], 0, 0, 3)
         assert "'letters' is not indexed" in unknown
-        assert str(notes) in unknown
-        assert forgotten == {"status": "forgotten", "place": str(notes), "documents": 2}
+        assert f"{indexed['source']}: notes." in unknown
+        assert forgotten == {"status": "forgotten", "place": "notes", "documents": 2}
         assert gone["message"] == "Nothing is indexed yet; use rag_index first."
 
 

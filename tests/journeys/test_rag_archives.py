@@ -123,6 +123,13 @@ def test_an_archive_is_indexed_by_people_and_only_changed_members_are_read_again
     archive.write_bytes(pack_zip(a_md="Apples.\n", b_md="Plums.\n", c_md="Quinces.\n"))
     done = daemon.cli_json("rag", "index", str(archive), *mine)["data"]
     assert (done["added"], done["changed"], done["unchanged"]) == (1, 1, 1)
+    # One in which nothing can be read any more leaves nothing of what it had either.
+    archive.write_bytes(pack_zip(a_png=b"\x89PNG\0\0"))
+    failed = daemon.cli_json("rag", "index", str(archive), *mine)
+    assert "nothing in it can be read (a.png: it is not text)" in failed["error"]["message"]
+    assert daemon.cli_json("rag", "search", "plums", *mine)["data"]["results"] == []
+    archive.write_bytes(pack_zip(a_md="Apples.\n", b_md="Plums.\n"))
+    assert daemon.cli_json("rag", "index", str(archive), *mine)["data"]["added"] == 2
     # One that cannot be read any more leaves nothing of what it had.
     archive.write_bytes(archive.read_bytes()[:60])
     failed = daemon.cli_json("rag", "index", str(archive), *mine)
@@ -136,9 +143,8 @@ def test_hostile_archives_are_refused_and_the_names_of_members_are_only_text(
     mine = ("--as", sender)
     bomb = pack_zip(zeros_txt=b"0" * 3_000_000)
     many = pack_zip(**{f"m{number}_txt": "words" for number in range(41)})
-    nested = pack_zip(d_txt="words of the deepest")
-    for name in ("c_zip", "b_zip", "a_zip"):
-        nested = pack_zip(**{name: nested})
+    nested = pack_zip(b_zip=pack_zip(c_zip=pack_zip(d_txt="words of the deepest")))
+    deepest = "it is an archive in 3 others; deeper ones are not read"
     for name, packed, reason in (
         ("bomb.zip", bomb, "it unpacks to more than 2000000 bytes"),
         ("bomb.tar.gz", pack_tar({"zeros.txt": b"0" * 3_000_000}), "it unpacks to more than 2000000 bytes"),
@@ -150,18 +156,22 @@ def test_hostile_archives_are_refused_and_the_names_of_members_are_only_text(
         ("bomb.txz", pack_tar({"zeros.txt": b"0" * 3_000_000}, mode="w:xz"), "it unpacks to more than 2000000 bytes"),
         ("half.tar.bz2", pack_tar({"a.txt": b"words"}, mode="w:bz2")[:40], "it is damaged"),
         ("half.tar.xz", pack_tar({"a.txt": b"words"}, mode="w:xz")[:60], "it is damaged"),
+        ("empty.zip", pack_zip(), "there is nothing in it that can be indexed"),
+        ("folders.tar", pack_tar({}, mode="w:"), "there is nothing in it that can be indexed"),
+        ("pictures.zip", pack_zip(a_png=b"\x89PNG\0\0", b_png=b"\x89PNG\0\0"), "(a.png: it is not text; and 1 more)"),
+        ("deep.zip", pack_zip(a_zip=nested), f"nothing in it can be read (a.zip//b.zip//c.zip: {deepest})"),
         ("wide.tar.xz", ask_for_memory(pack_tar({"a.txt": b"words"}, mode="w:xz")), "it is too large"),
     ):
         (tmp_path / name).write_bytes(packed)
         failed = daemon.cli_json("rag", "index", str(tmp_path / name), *mine)
         assert reason in failed["error"]["message"], failed
     assert daemon.cli_json("rag", "list", *mine)["data"] == []
-    (tmp_path / "deep.zip").write_bytes(nested)
+    (tmp_path / "deep.zip").write_bytes(pack_zip(a_zip=nested, e_txt="words of the first"))
     deep = daemon.cli_json("rag", "index", str(tmp_path / "deep.zip"), *mine)["data"]
     (refused,) = deep["refused"]
     assert refused == {
         "document": f"{tmp_path}/deep.zip//a.zip//b.zip//c.zip",
-        "reason": "it is an archive in 3 others; deeper ones are not read",
+        "reason": deepest,
     }
     secret = tmp_path / "outside.md"
     secret.write_text("The treasure is under the oak.\n")

@@ -138,6 +138,8 @@ async def test_a_secret_for_the_configuration_cannot_be_used_seen_or_changed_by_
         shown = await cli(daemon, "secrets", "scope", "TOKEN", "--configuration-only")
         assert shown["scope"]["configuration_only"]
         assert "the configuration only" in (await asyncio.to_thread(daemon.cli, "secrets", "list")).stdout
+        again = await asyncio.to_thread(daemon.cli, "secrets", "set", "TOKEN", stdin=VALUE)
+        assert "Replaced TOKEN. The configuration refers to it as secret:TOKEN; agents cannot use it." in again.stdout
         async with daemon.client() as talk:
             for content in ("use", "hash", "get", "keep", "drop"):
                 told = await result(talk.start("ada", content, cwd=str(tmp_path)))

@@ -174,12 +174,23 @@ class Documents:
         return await self._d.index.add_source(owner, kind, place, folder=folder, taint=taint, now=now)
 
     async def _drop_refused(self, owner: ConversationKey, source: Source, report: IndexReport, *, is_new: bool) -> None:
-        """A source that is one file or page and was refused is an error, and is not kept."""
-        reason = report.refused.get(source.place)
-        if reason is not None:
+        """A source that is one file or page of which nothing could be read is an error, and is not kept."""
+        reason = report.refused.get(source.place) or await self._explain_empty(owner, source, report)
+        if reason:
             if is_new:
                 await self._d.index.forget_source(owner, source.number)
             raise BadRequest(f"{source.place} was not indexed: {reason}").with_taint(source.taint)
+
+    async def _explain_empty(self, owner: ConversationKey, source: Source, report: IndexReport) -> str:
+        """Return why nothing of an archive is indexed; nothing if something is."""
+        stored = await self._find_source(owner, str(source.label))
+        if stored.documents:
+            return ""
+        reasons = [f"{name.removeprefix(source.place).lstrip('/')}: {why}" for name, why in report.refused.items()]
+        if not reasons:
+            return "there is nothing in it that can be indexed"
+        more = f"; and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+        return f"nothing in it can be read ({reasons[0]}{more})"
 
     async def resume(self) -> None:
         """Take up what a stopped daemon had not indexed in full."""

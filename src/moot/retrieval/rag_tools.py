@@ -1,10 +1,13 @@
 """The tools rag_index, rag_search, rag_answer and rag_forget. They work with Documents and Answers."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
 from moot.domain.conversation import ConversationKey
+from moot.domain.errors import MootError
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, Sink, ToolSpec
 from moot.domain.rag import MOST_RESULTS, SourceKind
@@ -12,7 +15,7 @@ from moot.domain.senders import owner_of
 from moot.retrieval.answers import Answers
 from moot.retrieval.documents import ARCHIVE, Documents
 from moot.retrieval.pages import is_address
-from moot.retrieval.render import answer_data, dump_passages, report_data
+from moot.retrieval.render import answer_data, dump_passages, report_data, shorten_paths, shorten_place
 
 GROUP = "documents"
 _FOUND = 5
@@ -23,6 +26,16 @@ _SOURCE = {"type": "string", "description": "Only this source: its number, or it
 def find_owner(context: RunContext) -> ConversationKey:
     """Return whose documents they are: the agent's that speaks, for the person the run works for."""
     return ConversationKey(context.speaker, owner_of(context.asks_in.sender))
+
+
+@contextmanager
+def _relative_errors(cwd: str) -> Iterator[None]:
+    """Name files in errors as the agent names them: the sender may not know where the working directory is."""
+    try:
+        yield
+    except MootError as error:
+        error.message, error.fix = shorten_paths(error.message, cwd), shorten_paths(error.fix, cwd)
+        raise
 
 
 def build_rag_tools(documents: Documents, answers: Answers) -> list[Tool]:
@@ -60,9 +73,11 @@ class RagIndex:
         return f"index {str(arguments.get('source', ''))[:_LINE]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        stored, report = await self._documents.index(
-            find_owner(context), str(arguments["source"]), cwd=context.cwd, taint=context.taint, charge=context.charge
-        )
+        source, cwd = str(arguments["source"]), context.cwd
+        with _relative_errors(cwd):
+            stored, report = await self._documents.index(
+                find_owner(context), source, cwd=cwd, taint=context.taint, charge=context.charge
+            )
         data = {"status": "indexed", **report_data(stored, report, context.cwd)}
         if not self._documents.has_vectors:
             data["message"] = "Documents are found by their words only."
@@ -100,13 +115,9 @@ class RagSearch:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         owner = find_owner(context)
         limit = max(1, min(MOST_RESULTS, int(arguments.get("limit") or _FOUND)))
-        found = await self._documents.search(
-            owner,
-            str(arguments["query"]),
-            limit=limit,
-            source=str(arguments.get("source") or ""),
-            charge=context.charge,
-        )
+        query, source = str(arguments["query"]), str(arguments.get("source") or "")
+        with _relative_errors(context.cwd):
+            found = await self._documents.search(owner, query, limit=limit, source=source, charge=context.charge)
         data = dump_passages(found, context.cwd)
         if not found.passages:
             sources = await self._documents.list_sources(owner)
@@ -143,12 +154,9 @@ class RagAnswer:
         return f"answer from documents: {str(arguments.get('question', ''))[:_LINE]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        answer = await self._answers.answer(
-            find_owner(context),
-            str(arguments["question"]),
-            source=str(arguments.get("source") or ""),
-            charge=context.charge,
-        )
+        question, source = str(arguments["question"]), str(arguments.get("source") or "")
+        with _relative_errors(context.cwd):
+            answer = await self._answers.answer(find_owner(context), question, source=source, charge=context.charge)
         return ToolResult(content=_to_json(answer_data(answer, context.cwd)), taint=answer.taint)
 
 
@@ -174,8 +182,10 @@ class RagForget:
         return f"forget the documents of {str(arguments.get('source', ''))[:_LINE]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        report = await self._documents.forget(find_owner(context), str(arguments["source"]))
-        data = {"status": "forgotten", "place": report.source.place, "documents": report.documents}
+        with _relative_errors(context.cwd):
+            report = await self._documents.forget(find_owner(context), str(arguments["source"]))
+        place = shorten_place(report.source.place, context.cwd)
+        data = {"status": "forgotten", "place": place, "documents": report.documents}
         return ToolResult(content=_to_json(data), taint=report.source.taint)
 
 

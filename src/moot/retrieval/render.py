@@ -1,5 +1,7 @@
 """Renders sources, passages and answers as JSON values for agents and people. Pure."""
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from moot.domain.rag import IndexedPassage, SourceReport
@@ -16,7 +18,18 @@ def cite(passage: IndexedPassage, cwd: str) -> str:
 
 
 def shorten_place(place: str, cwd: str) -> str:
-    return place.removeprefix(f"{cwd.rstrip('/')}/") if cwd else place
+    if not cwd:
+        return place
+    return "." if place == cwd else place.removeprefix(f"{cwd.rstrip('/')}/")
+
+
+def shorten_paths(text: str, cwd: str) -> str:
+    """Return a sentence with the paths in the working directory relative to it."""
+    folder = cwd.rstrip("/")
+    if not folder:
+        return text
+    inside = re.sub(rf"(?<![\w./-]){re.escape(folder)}/", "", text)
+    return re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w-])", ".", inside)
 
 
 def report_data(stored: SourceReport, report: IndexReport, cwd: str) -> dict[str, Any]:
@@ -53,7 +66,12 @@ def dump_passages(found: Found, cwd: str) -> dict[str, Any]:
         }
         for each in found.passages
     ]
-    return {"results": results, "count": len(results), **({"notes": list(found.notes)} if found.notes else {})}
+    return {"results": results, "count": len(results), **_dump_notes(found.notes, cwd)}
+
+
+def _dump_notes(notes: Iterable[str], cwd: str) -> dict[str, list[str]]:
+    shortened = [shorten_paths(note, cwd) for note in notes]
+    return {"notes": shortened} if shortened else {}
 
 
 def answer_data(answer: Answer, cwd: str) -> dict[str, Any]:
@@ -72,7 +90,7 @@ def answer_data(answer: Answer, cwd: str) -> dict[str, Any]:
         "grounded": answer.is_grounded,
         "citations": citations,
         "message": describe_answer(answer),
-        **({"notes": list(answer.notes)} if answer.notes else {}),
+        **_dump_notes(answer.notes, cwd),
     }
 
 

@@ -3826,12 +3826,14 @@ class WorkingDirectory(_message.Message):
     def __init__(self, cwd: _Optional[str] = ..., is_own: _Optional[bool] = ..., is_missing: _Optional[bool] = ..., instructions: _Optional[bool] = ..., instructions_off_for_agent: _Optional[bool] = ...) -> None: ...
 
 class SecretSet(_message.Message):
-    __slots__ = ("name", "replaced")
+    __slots__ = ("name", "replaced", "scope")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REPLACED_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
     name: str
     replaced: bool
-    def __init__(self, name: _Optional[str] = ..., replaced: _Optional[bool] = ...) -> None: ...
+    scope: SecretScope
+    def __init__(self, name: _Optional[str] = ..., replaced: _Optional[bool] = ..., scope: _Optional[_Union[SecretScope, _Mapping]] = ...) -> None: ...
 
 class SecretInfo(_message.Message):
     __slots__ = ("name", "created_at", "updated_at", "uses", "used_at", "owner", "scope", "unreadable")

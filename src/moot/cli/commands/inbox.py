@@ -209,15 +209,19 @@ def _is_same_conversation(one: pb.AskInfo, other: pb.AskInfo) -> bool:
 def _find_ask(ask_id: str) -> pb.AskInfo:
     open_now = _fetch_open_asks()
     exact = [info for info in open_now if ask_id in (info.ask_id, shorten_ask_id(info.ask_id))]
-    found = exact or [info for info in open_now if ask_id and info.ask_id.startswith(ask_id)]
+    found = exact or [info for info in open_now if ask_id and _starts_with(info, ask_id)]
     if _is_number(ask_id) and not exact:
         found.append(ask_numbers.find_by_number(int(ask_id), open_now))
     if not found:
         raise NotFound(f"no open ask has the id {ask_id!r}", fix="`moot inbox` lists the open asks.")
     if len({info.ask_id for info in found}) > 1:
-        ids = ", ".join(info.ask_id for info in found)
+        ids = ", ".join(shorten_ask_id(info.ask_id) for info in found)
         raise BadRequest(f"{ask_id!r} is ambiguous: {ids}", fix="Give more characters of the id.")
     return found[0]
+
+
+def _starts_with(info: pb.AskInfo, start: str) -> bool:
+    return any(each.startswith(start) for each in (info.ask_id, shorten_ask_id(info.ask_id)))
 
 
 def _is_number(ask_id: str) -> bool:

@@ -59,7 +59,7 @@ def approve(cwd: str, digest: str) -> None:
     folder = working_folder(cwd)
     if not are_instructions_on():
         raise Conflict(OFF_IN_CONFIG, fix="Turn them on there first.")
-    waiting = [file for file in read_project(folder, whole=True).files if not file.is_approved]
+    waiting = _list_waiting(read_project(folder, whole=True))
     shown = join_digests(file.digest for file in waiting)
     if digest and waiting and digest != shown:
         raise Conflict("the files do not match the digest", fix="Look at them with `moot project approve`.")
@@ -168,4 +168,12 @@ def _project_data(found: Project) -> dict[str, Any]:
         {"path": file.path, "size": file.size, "cut": file.is_cut, "approved": file.is_approved, "digest": file.digest}
         for file in found.files
     ]
-    return {"files": files, "branch": found.branch}
+    waiting = _list_waiting(found)
+    # What `approve --digest` takes.
+    digest = join_digests(file.digest for file in waiting) if waiting else ""
+    return {"files": files, "branch": found.branch, "digest": digest}
+
+
+def _list_waiting(found: Project) -> list[ProjectFile]:
+    """Return the files that wait for an approval."""
+    return [file for file in found.files if not file.is_approved]

@@ -52,13 +52,16 @@ def set_secret(name: str, value: tuple[str, ...], variable: str | None, new_key:
     given = _read_environment(variable) if variable else _read_value(name)
     asked = pb.SetSecretMsg(name=name, value=given, new_key=new_key)
     done = send_request(pb.ClientMessage(set_secret=asked)).secret_set
-    verb = "Replaced" if done.replaced else "Stored"
-    output.emit(
-        {"name": done.name, "replaced": done.replaced},
-        render=lambda _: (
-            f"{verb} {sanitize.name(done.name)}. Agents refer to it as {{{{secret:{sanitize.name(done.name)}}}}}."
-        ),
-    )
+    data = {"name": done.name, "replaced": done.replaced, "scope": _scope_data(done.scope)}
+    output.emit(data, render=lambda _: _render_stored(done))
+
+
+def _render_stored(done: pb.SecretSet) -> str:
+    name = sanitize.name(done.name)
+    stored = f"{'Replaced' if done.replaced else 'Stored'} {name}."
+    if done.scope.configuration_only:
+        return f"{stored} The configuration refers to it as secret:{name}; agents cannot use it."
+    return f"{stored} Agents refer to it as {{{{secret:{name}}}}}."
 
 
 def _render_use(info: pb.SecretInfo) -> tuple[str, str]:

@@ -169,7 +169,7 @@ DescribeReading = Callable[[str], str]
 
 
 def describe_completion(run_id: str) -> str:
-    return f'send "moot": {{"run_id": "{run_id}"}}'
+    return f'send "moot": {{"run_id": "{run_id}"}} with any user message'
 
 
 def waiting_for(ask: Ask, run_id: str, describe: DescribeReading) -> WaitingState:

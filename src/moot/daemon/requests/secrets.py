@@ -22,7 +22,13 @@ class SecretRequests:
         scope = _decode_scope(request.scope) if request.HasField("scope") else None
         holder = _holder_of(principal)
         replaced = await self._vault.store(request.name, request.value, holder, scope=scope, new_key=request.new_key)
-        reply.send(pb.ServerMessage(secret_set=pb.SecretSet(name=request.name, replaced=replaced)))
+        kept = await self._find_scope(request.name, holder.sender)
+        done = pb.SecretSet(name=request.name, replaced=replaced, scope=_encode_scope(kept))
+        reply.send(pb.ServerMessage(secret_set=done))
+
+    async def _find_scope(self, name: str, owner: str) -> SecretScope:
+        infos = await self._vault.list_all()
+        return next((info.scope for info in infos if (info.owner, info.name) == (owner, name)), SecretScope())
 
     async def list_secrets(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("see the secrets")

@@ -186,9 +186,11 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
         case AskOpened(ask):
             out.approval_opened.CopyFrom(approval_event(ask, source.asker))
         case AskClosed(ask) if ask.is_question:
-            out.ask_closed.CopyFrom(pb.AskClosedEvent(ask_id=ask.id, answered=ask.state is AskState.ANSWERED))
+            answered = ask.state is AskState.ANSWERED
+            out.ask_closed.CopyFrom(pb.AskClosedEvent(ask_id=ask.id, answered=answered, attempt=ask.attempt))
         case AskClosed(ask):
-            out.approval_closed.CopyFrom(pb.ApprovalClosedEvent(ask_id=ask.id, state=ask.state, kind=ask.kind))
+            closed = pb.ApprovalClosedEvent(ask_id=ask.id, state=ask.state, kind=ask.kind, attempt=ask.attempt)
+            out.approval_closed.CopyFrom(closed)
         case RunBlocked(condition, reason, ask_id, waiting_on):
             blocked = pb.BlockedEvent(condition=condition, reason=clean(reason), ask_id=ask_id, waiting_on=waiting_on)
             out.blocked.CopyFrom(blocked)

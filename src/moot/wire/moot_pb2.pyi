@@ -2108,12 +2108,14 @@ class CompactedEvent(_message.Message):
     def __init__(self, number: _Optional[int] = ..., title: _Optional[str] = ...) -> None: ...
 
 class AskClosedEvent(_message.Message):
-    __slots__ = ("ask_id", "answered")
+    __slots__ = ("ask_id", "answered", "attempt")
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     ask_id: str
     answered: bool
-    def __init__(self, ask_id: _Optional[str] = ..., answered: _Optional[bool] = ...) -> None: ...
+    attempt: int
+    def __init__(self, ask_id: _Optional[str] = ..., answered: _Optional[bool] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class ToolExecutedEvent(_message.Message):
     __slots__ = ("call_id", "name", "ok", "seconds")
@@ -2164,14 +2166,16 @@ class PatternInfo(_message.Message):
     def __init__(self, text: _Optional[str] = ..., rule: _Optional[str] = ...) -> None: ...
 
 class ApprovalClosedEvent(_message.Message):
-    __slots__ = ("ask_id", "state", "kind")
+    __slots__ = ("ask_id", "state", "kind", "attempt")
     ASK_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     ask_id: str
     state: str
     kind: str
-    def __init__(self, ask_id: _Optional[str] = ..., state: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
+    attempt: int
+    def __init__(self, ask_id: _Optional[str] = ..., state: _Optional[str] = ..., kind: _Optional[str] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class DiscardedEvent(_message.Message):
     __slots__ = ()

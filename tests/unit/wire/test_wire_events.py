@@ -227,13 +227,13 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
     (
         AskClosed(replace(ASK, state=AskState.ANSWERED)),
         "ask_closed",
-        pb.StreamEvent(ask_closed=pb.AskClosedEvent(ask_id="ask-1", answered=True)),
+        pb.StreamEvent(ask_closed=pb.AskClosedEvent(ask_id="ask-1", answered=True, attempt=1)),
         pb.ASK_CLOSED,
     ),
     (
         AskClosed(replace(APPROVAL, state=AskState.DENIED)),
         "approval_closed",
-        pb.StreamEvent(approval_closed=pb.ApprovalClosedEvent(ask_id="ask-1", state="denied", kind="approval")),
+        pb.StreamEvent(approval_closed=pb.ApprovalClosedEvent(ask_id="ask-1", state="denied", kind="approval", attempt=1)),
         pb.APPROVAL_CLOSED,
     ),
     (

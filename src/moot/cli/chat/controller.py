@@ -30,7 +30,7 @@ from moot.cli.render import asker_lines, colours, questions
 from moot.cli.render.digest_lines import render_digest
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import Unreachable
-from moot.domain.errors import MootError, NotFound, Unavailable
+from moot.domain.errors import BadRequest, MootError, NotFound, Unavailable
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import PROTOCOL_VERSION
 
@@ -194,12 +194,10 @@ class ChatController:
             self._call_person(ask_id)
         self.screen.redraw()
 
-    def _close_ask(self, ask_id: str) -> None:
+    def _close_ask(self, ask_id: str, attempt: int) -> None:
         """Close an ask of a run; the list of open asks is outdated until it is fetched again."""
-        shown = [view.approvals[ask_id].attempt for view in self._views if ask_id in view.approvals]
-        listed = self._asks.pop(ask_id, None)
-        attempts = {*shown, listed.attempt if listed is not None else 0}
-        self._closed_asks |= {(ask_id, attempt) for attempt in attempts}
+        self._asks.pop(ask_id, None)
+        self._closed_asks.add((ask_id, attempt))
 
     def _approvals(self) -> list[pb.ApprovalEvent]:
         followed = [approval for view in self._views for approval in view.approvals.values()]
@@ -295,9 +293,9 @@ class ChatController:
             self.screen.redraw()
 
     def _take(self, view: RunView, event: pb.StreamEvent) -> None:
-        closed = event.approval_closed.ask_id or event.ask_closed.ask_id
-        if closed:
-            self._close_ask(closed)
+        closed = event.approval_closed if event.HasField("approval_closed") else event.ask_closed
+        if closed.ask_id:
+            self._close_ask(closed.ask_id, closed.attempt)
         finished = view.take(event)
         if finished:
             self.screen.show(*finished)
@@ -429,17 +427,23 @@ class ChatController:
         self.screen.show(*shown, *lines.render_speech(colours.USER, given, self.agent))
         if answers := self._partial_answer.take(asked, given):
             content = questions.build_reply(asked.questions, answers)
-            self._asks.pop(asked.ask_id, None)
-            for view in self._views:
-                # Answered in this chat; the daemon confirms with `ask_closed`.
-                view.asked = None if view.asked is asked else view.asked
-            self._start(self._reply(asked, content), "reply")
+            # Answered in this chat; the daemon confirms with `ask_closed`.
+            self._close_ask(asked.ask_id, asked.attempt)
+            asking = [view for view in self._views if view.asked is asked]
+            for view in asking:
+                view.asked = None
+            self._start(self._reply(asked, content, asking), "reply")
 
-    async def _reply(self, asked: pb.AskUserEvent, content: str) -> None:
+    async def _reply(self, asked: pb.AskUserEvent, content: str, asking: list[RunView]) -> None:
         reply = questions.address_reply(asked, self.agent, self.sender, content)
         try:
             await self.request(pb.ClientMessage(reply_to_ask=reply))
         except MootError as error:
+            self._closed_asks.discard((asked.ask_id, asked.attempt))
+            if isinstance(error, BadRequest):
+                # A refused answer leaves the question open.
+                for view in asking:
+                    view.asked = asked
             self.screen.show(*lines.render_error(error.message, error.fix))
 
     def begin(self) -> None:

@@ -291,7 +291,7 @@ def test_an_unknown_id_is_exit_6_and_an_unclear_one_is_refused(
         assert server.of("decide_ask") == []
         assert run(["inbox", "approve", "ask-r1-c2", "--attempt", "2"]) == 0
 
-    assert "ask-r1-c1, ask-r1-c2" in capsys.readouterr().err
+    assert f"{shorten_ask_id('ask-r1-c1')}, {shorten_ask_id('ask-r1-c2')}" in capsys.readouterr().err
 
 
 def test_a_question_is_answered_by_its_id_and_options_by_their_number(
@@ -350,7 +350,7 @@ def test_a_number_of_the_last_list_names_what_stood_there_and_nothing_else(
     with serving(APPROVAL, QUESTION, other, ask_decided=decided()) as server:
         assert run(["inbox", "approve", "2", "--attempt", "2"]) == 2
         assert server.of("decide_ask") == []
-    assert "is ambiguous: 2nd, ask-r1-c1" in capsys.readouterr().err
+    assert f"is ambiguous: {shorten_ask_id('2nd')}, {shorten_ask_id('ask-r1-c1')}" in capsys.readouterr().err
 
 
 def test_the_numbers_of_a_bounded_number_of_terminals_are_kept_and_none_for_a_new_one_with_an_old_number(

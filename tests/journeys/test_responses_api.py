@@ -165,7 +165,10 @@ async def test_openais_own_client_reads_both(daemon: LiveDaemon, sender: str) ->
             messages = [{"role": "user", "content": "name it"}]
             waiting = client.chat.completions.create(model="ada", user=sender, messages=messages)
             assert waiting.moot["status"] == "waiting_for_approval"
-            assert f'then send "moot": {{"run_id": "{waiting.moot["run_id"]}"}} with any user message for' in waiting.moot["how"]
+            assert (
+                f'then send "moot": {{"run_id": "{waiting.moot["run_id"]}"}} with any user message for'
+                in waiting.moot["how"]
+            )
             # What it says is what the client then does.
             named = client.responses.create(model="ada", input="name it", user=f"{sender}:named")
             (path,) = re.findall(r"GET /v1/responses/(\S+)", named.output_text)

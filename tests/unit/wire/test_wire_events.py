@@ -233,7 +233,9 @@ FORMS: list[tuple[EventBody, str, pb.StreamEvent, "pb.AgentEventKind"]] = [
     (
         AskClosed(replace(APPROVAL, state=AskState.DENIED)),
         "approval_closed",
-        pb.StreamEvent(approval_closed=pb.ApprovalClosedEvent(ask_id="ask-1", state="denied", kind="approval", attempt=1)),
+        pb.StreamEvent(
+            approval_closed=pb.ApprovalClosedEvent(ask_id="ask-1", state="denied", kind="approval", attempt=1)
+        ),
         pb.APPROVAL_CLOSED,
     ),
     (

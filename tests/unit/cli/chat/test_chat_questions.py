@@ -15,7 +15,7 @@ ASKED = pb.AskUserEvent(ask_id="q1", attempt=1, questions=[QUESTION])
 
 
 class AskingConnection:
-    """One run whose events the test puts into a queue, and a list of open asks that is answered when the test says so."""
+    """A run whose events the test puts into a queue, and a list of open asks that comes when the test says so."""
 
     def __init__(self, *, refuses: bool = False) -> None:
         self.events: asyncio.Queue[pb.StreamEvent] = asyncio.Queue()
@@ -69,7 +69,9 @@ async def test_a_list_that_was_requested_before_the_answer_does_not_show_the_que
         await let_tasks_run()
         chat.submit("1")
         await let_tasks_run()
-        connection.events.put_nowait(pb.StreamEvent(ask_closed=pb.AskClosedEvent(ask_id="q1", answered=True, attempt=1)))
+        connection.events.put_nowait(
+            pb.StreamEvent(ask_closed=pb.AskClosedEvent(ask_id="q1", answered=True, attempt=1))
+        )
         connection.events.put_nowait(pb.StreamEvent(end=pb.StreamEnd(agent="ada")))
         await let_tasks_run()
         connection.listed.set_result(None)

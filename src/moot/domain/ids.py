@@ -1,7 +1,9 @@
 """Identifiers. Pure, except for the random source passed in."""
 
-from hashlib import sha256
-from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from random import Random
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
@@ -9,7 +11,7 @@ _PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
 _DIGITS = bytes.maketrans(_ALPHABET.encode(), b"0123456789abcdefghijklmnopqrstuv")
 
 
-def make_id(prefix: str, *, now: float, rng: Random) -> str:
+def make_id(prefix: str, *, now: float, rng: "Random") -> str:
     """Make an id that sorts by creation time: ten characters of time, ten random ones."""
     return f"{prefix}-{_base32(int(now * 1000))}{_base32(rng.getrandbits(50))}"
 
@@ -36,5 +38,8 @@ def _base32(value: int) -> str:
 
 def shorten_ask_id(ask_id: str) -> str:
     """Return a short id of an ask that can be typed: its kind and six characters that follow from the whole id."""
+    # Imported where it is needed: every command imports this module, and few show an ask.
+    from hashlib import sha256  # noqa: PLC0415
+
     mark = _base32(int.from_bytes(sha256(ask_id.encode()).digest()[:4], "big"))[-6:]
     return f"{'grant' if ask_id.startswith('grant-') else 'ask'}-{mark}"

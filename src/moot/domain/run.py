@@ -293,10 +293,14 @@ class Run(Struct, frozen=True, kw_only=True):
         return self.kind is RunKind.BACKGROUND and self.request.root is not None and not is_step
 
     @property
+    def has_own_conversation(self) -> bool:
+        """Whether its conversation was made for it."""
+        return self.worker_id == self.id if self.kind is RunKind.TEAMMATE else self.id in self.key.sender
+
+    @property
     def is_first(self) -> bool:
         """Whether its conversation was made for it and is still empty."""
-        is_own = self.worker_id == self.id if self.kind is RunKind.TEAMMATE else self.id in self.key.sender
-        return is_own and self.status is RunStatus.QUEUED
+        return self.has_own_conversation and self.status is RunStatus.QUEUED
 
     @property
     def depth(self) -> int:

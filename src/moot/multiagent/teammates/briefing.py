@@ -23,7 +23,6 @@ from moot.multiagent.roles.role_briefs import RoleBriefs
 from moot.multiagent.routing.router import Candidate, Route
 from moot.multiagent.team import Team
 from moot.multiagent.teammates.live_runs import LiveRuns
-from moot.multiagent.teammates.parent import find_parent_key
 from moot.multiagent.teammates.snapshot import Snapshots, open_mark
 from moot.multiagent.traces.recorder import Traces
 
@@ -46,7 +45,7 @@ class Briefs:
         self._live = live
         self._team = team
         self._store = store
-        self._snapshots = Snapshots(histories, store)
+        self._snapshots = Snapshots(histories, live, store)
         self._traces = traces
         self._roles = roles
 
@@ -93,7 +92,7 @@ class Briefs:
 
         Its instructions contain only text written by the daemon. Text of other parties is quoted before the task.
         """
-        known = "" if turn.agent.session_isolation else await self._snapshot(run)
+        known = "" if turn.agent.session_isolation else await self._snapshots.find(run)
         text = brief_place(run) if turn.model.config.small else place(run)
         return Briefing(
             system=(text, CALLED_FROM) if known else (text,),
@@ -130,14 +129,6 @@ class Briefs:
         # One without a text may have had nothing to change; the speaker answers with what it has.
         failed = (call for call, end in ends if end.outcome is Outcome.TOOL_ERROR and end.answer)
         return Denial(calls=denied, failed=tuple(failed))
-
-    async def _snapshot(self, run: Run) -> str:
-        """Return the parent's conversation up to the spawn, as text for reference."""
-        parent_key = await find_parent_key(run, self._live, self._store)
-        assert parent_key is not None, "only a spawned run is briefed with a snapshot"
-        # The chain lists the agents from the root down to the parent; the last but one spawned the parent.
-        asker = run.spawn.chain[-2] if len(run.spawn.chain) > 1 else ""
-        return await self._snapshots.of(parent_key, run.spawn.parent_seq, asker=asker)
 
 
 def _nothing() -> str:

@@ -25,6 +25,8 @@ class LiveRun(Struct, eq=False):
     block: Block = Block()
     # Whether an earlier daemon started it.
     is_resumed: bool = False
+    # Whether it was given to its lane.
+    is_submitted: bool = False
     # Whether it was stopped before it entered its lane.
     is_halted: bool = False
     # Whether its turn has published RunEnded.
@@ -70,6 +72,13 @@ class LiveRuns(dict[str, LiveRun]):
         """Return the run; None if it has ended or does not exist."""
         live = self.get(run_id)
         return live.view if live is not None else None
+
+    def has_read_nothing(self, run_id: str) -> bool:
+        """Whether a run has not begun, in a conversation that was made for it."""
+        live = self.get(run_id)
+        if live is None or live.is_submitted or live.is_resumed:
+            return False
+        return live.run.has_own_conversation
 
     def views(self) -> list[RunView]:
         return [live.view for live in self.values()]

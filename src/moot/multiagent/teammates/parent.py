@@ -1,4 +1,4 @@
-"""find_parent_key: the conversation of the run that spawned a teammate. Used by briefing.py and workers.py."""
+"""find_parent_key: the conversation of the run that spawned a teammate. Used by snapshot.py and workers.py."""
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.ports.store import Store

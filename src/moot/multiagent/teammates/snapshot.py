@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moot.domain.conversation import ConversationKey
 from moot.domain.message import Entry, Role
 from moot.domain.ports.store import Store
+from moot.domain.run import Run
 from moot.domain.text import clean, defuse
 from moot.domain.transcript_text import CALL, CALL_END, render_calls
 from moot.engine.history import Histories
+from moot.multiagent.teammates.live_runs import LiveRuns
+from moot.multiagent.teammates.parent import find_parent_key
 
 _MESSAGES = 40
 _CHARACTERS = 16_000
@@ -34,27 +36,37 @@ class Quote(Struct, frozen=True, kw_only=True):
 
 
 class Snapshots:
-    def __init__(self, histories: Histories, store: Store) -> None:
+    def __init__(self, histories: Histories, live: LiveRuns, store: Store) -> None:
         self._histories = histories
+        self._live = live
         self._store = store
-        self._kept: OrderedDict[tuple[ConversationKey, int], str] = OrderedDict()
+        # By the parent and the number of its last message before the spawn.
+        self._kept: OrderedDict[tuple[str, int], str] = OrderedDict()
         self._reading = asyncio.Lock()
 
-    async def of(self, key: ConversationKey, seq: int, *, asker: str = "") -> str:
-        """Return the conversation up to message `seq`, or "". `asker` is the agent behind its user messages, if any."""
+    async def find(self, run: Run) -> str:
+        """Return the conversation of the run's parent up to the spawn, or ""."""
+        place = (run.parent_id, run.spawn.parent_seq)
         async with self._reading:
-            text = self._kept.get((key, seq))
+            text = self._kept.get(place)
             if text is None:
-                first = max(1, seq - _MESSAGES)
-                # The parent is at work, so its history is in memory, unless the beginning is archived.
-                history = self._histories.peek(key)
-                entries: Sequence[Entry] = history.entries_between(first, seq) if history is not None else ()
-                if not entries:
-                    entries = await self._store.list_entries(key, first=first, last=seq)
-                text = self._kept[key, seq] = render_conversation(entries, primary=key.agent, asker=asker)
+                text = self._kept[place] = await self._render(run)
                 while len(self._kept) > _KEPT:
                     self._kept.popitem(last=False)
         return text
+
+    async def _render(self, run: Run) -> str:
+        key, seq = await find_parent_key(run, self._live, self._store), run.spawn.parent_seq
+        assert key is not None, "only a spawned run has a snapshot"
+        first = max(1, seq - _MESSAGES)
+        # The parent is at work, so its history is in memory, unless the beginning is archived.
+        history = self._histories.peek(key)
+        entries: Sequence[Entry] = history.entries_between(first, seq) if history is not None else ()
+        if not entries:
+            entries = await self._store.list_entries(key, first=first, last=seq)
+        # The chain lists the agents from the root down to the parent; the last but one spawned the parent.
+        asker = run.spawn.chain[-2] if len(run.spawn.chain) > 1 else ""
+        return render_conversation(entries, primary=key.agent, asker=asker)
 
 
 def open_mark(agent: str) -> str:

@@ -14,6 +14,7 @@ from moot.domain.ports.tool import RunContext
 from moot.domain.run import Run
 from moot.domain.run_view import RunView
 from moot.engine.history import Histories
+from moot.multiagent.teammates.live_runs import LiveRuns
 
 # The taint of a run whose conversation was deleted, so that nobody knows any more what it has read.
 UNKNOWN = frozenset({"teammate"})
@@ -32,10 +33,10 @@ class TeammateText(Struct, frozen=True, kw_only=True):
 
 
 class TeammateTexts:
-    def __init__(self, histories: Histories, store: StoredRuns, find_live: Callable[[str], RunView | None]) -> None:
+    def __init__(self, histories: Histories, store: StoredRuns, live: LiveRuns) -> None:
         self._histories = histories
         self._store = store
-        self._find_live = find_live
+        self._live = live
 
     async def join(self, seen: Sequence[RunView], render: Callable[[Sequence[RunView]], str]) -> TeammateText:
         """Return the rendered text with the taint of every run in it: queued, running, blocked or ended.
@@ -46,7 +47,7 @@ class TeammateTexts:
         for each in seen:
             taint |= await self._taint_of(each.run)
             # A run that waits is in this state because of what those it waits for do.
-            for below in filter(None, map(self._find_live, each.waiting_on)):
+            for below in filter(None, map(self._live.find, each.waiting_on)):
                 taint |= await self._taint_of(below.run)
         return TeammateText(content=render(seen), taint=taint)
 
@@ -71,6 +72,8 @@ class TeammateTexts:
 
     async def _taint_of(self, run: Run) -> frozenset[str]:
         """Return the taint of the run's instruction and of everything it has read so far."""
+        if self._live.has_read_nothing(run.id):
+            return run.request.taint
         history = await self._histories.load(run.key)
         if history is not None:
             return history.taint

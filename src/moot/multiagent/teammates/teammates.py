@@ -58,7 +58,7 @@ class Teammates:
         self._concurrency = Concurrency(most=lambda: dependencies.config().max_running, bus=dependencies.bus)
         self._delegations = Delegations(dependencies.store)
         self.waits = Waits(self._live.find)
-        self.texts = TeammateTexts(dependencies.runs.histories, dependencies.store, self._live.find)
+        self.texts = TeammateTexts(dependencies.runs.histories, dependencies.store, self._live)
         self._closing = False
         # Ended runs whose results were owed when the daemon started.
         self._owed: list[Run] = []
@@ -306,6 +306,7 @@ class Teammates:
 
     async def _execute(self, live: LiveRun, run: Run) -> None:
         reach("teammate.begun")
+        live.is_submitted = True
         try:
             stream = self._d.runs.resume(run) if live.is_resumed else await self._d.runs.submit(run.request)
         except MootError as error:

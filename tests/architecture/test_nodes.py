@@ -35,7 +35,7 @@ ALLOWED = {
         "multiagent/teammates/dependencies.py": "hands it to the teammates",
         "multiagent/teammates/parent.py": "before the stored run that spawned another, whose tree is on this node",
         "multiagent/teammates/snapshot.py": "hands it to parent.py",
-        "multiagent/teammates/teammate_text.py": "whether a run that was spawned here has begun; else the stored history",
+        "multiagent/teammates/teammate_text.py": "whether a run of this node has begun; else the stored history",
         "multiagent/teammates/workers.py": "before the stored runs of a worker, whose tree is on this node",
         "multiagent/teammates/grants.py": "the run that calls a tool is on this node",
     },

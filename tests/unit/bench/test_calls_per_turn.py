@@ -12,7 +12,7 @@ from bench.turn_cost import count_turns, make_load_home
 from bench.work import mock_server
 
 # By kind of turn: the calls that are made in every turn.
-MOST = {"chat": 500, "tools": 980, "spawn": 2_800}
+MOST = {"chat": 510, "tools": 980, "spawn": 2_800}
 TURNS = {"chat": 20, "tools": 20, "spawn": 8}
 
 

@@ -67,7 +67,9 @@ async def _open(
 ) -> tuple[MailSender, Sequence[str]]:
     """Start a daemon with as many goals as that."""
     config = make_home(home, base) / "config.toml"
-    config.write_text(f'{config.read_text()}\n[store]\nkind = "{kind}"\n')
+    # Several daemons are open at the same time.
+    more = f'[store]\nkind = "{kind}"\n[listen]\ntcp = "off"\nhttp = "off"\n'
+    config.write_text(f"{config.read_text()}\n{more}")
     daemon = await stack.enter_async_context(running(Paths.under(home), Redactor()))
     return daemon.runtime.peers.sender, await have_conversations(daemon.storage, count)
 

@@ -325,6 +325,7 @@ async def test_a_command_cannot_use_up_the_memory_by_itself(bench: Bench) -> Non
 
 
 # ---- network ----------------------------------------------------------------------------------
+# What a command prints is written in two parts, because a traceback of newer versions of Python shows the command.
 
 
 async def test_no_network_is_reached_not_even_the_machines_own(bench: Bench) -> None:
@@ -333,7 +334,7 @@ async def test_no_network_is_reached_not_even_the_machines_own(bench: Bench) -> 
         server.settimeout(0.2)
         said = await bench.say(
             f"(echo hi > /dev/tcp/127.0.0.1/{port}) && echo got-there; "
-            f'python3 -c \'import socket; socket.create_connection(("127.0.0.1", {port}), 1); print("got-there")\'; '
+            f'python3 -c \'import socket; socket.create_connection(("127.0.0.1", {port}), 1); print("got-"+"there")\'; '
             "python3 -c 'import socket; s=socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
             's.sendto(b"x", ("10.255.255.1", 53)); print("sent")\'; '
             "ls /sys/class/net"
@@ -346,8 +347,8 @@ async def test_no_network_is_reached_not_even_the_machines_own(bench: Bench) -> 
 
 async def test_sockets_that_ignore_network_namespaces_are_refused(bench: Bench) -> None:
     said = await bench.say(
-        "python3 -c 'import socket; socket.socket(40, socket.SOCK_STREAM); print(\"opened\")'; "
-        "python3 -c 'import socket; socket.socket(17, socket.SOCK_RAW); print(\"opened\")'"
+        'python3 -c \'import socket; socket.socket(40, socket.SOCK_STREAM); print("open" + "ed")\'; '
+        'python3 -c \'import socket; socket.socket(17, socket.SOCK_RAW); print("open" + "ed")\''
     )
     assert "opened" not in said
 
@@ -359,7 +360,7 @@ async def test_moots_own_socket_is_out_of_reach(bench: Bench, tmp_path: Path) ->
         server.bind(str(path))
         server.listen()
         said = await bench.say(
-            f'python3 -c \'import socket; socket.socket(socket.AF_UNIX).connect("{path}"); print("connected")\'',
+            f'python3 -c \'import socket; socket.socket(socket.AF_UNIX).connect("{path}"); print("connect" + "ed")\'',
             cwd=tmp_path,
         )
     assert "connected" not in said

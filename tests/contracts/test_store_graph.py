@@ -12,15 +12,19 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import CronJob, JobDelivery
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.graph import Fact, FactFilter, NewEntity, NewFact, Period, Statement, Traversal
+from moot.domain.knowledge import Knowledge, KnowledgeCategory
+from moot.domain.learning import Learning
 from moot.domain.mail import UNVERIFIED_TAINT
+from moot.domain.memory import Memory
 from moot.domain.ontology import Term, TermKind, TermStatus
 from moot.domain.ports.graph import Graph
 from moot.domain.ports.storage import Storage
+from moot.domain.run import Run, RunKind, RunStatus, Spawn
 from moot.domain.schedule import Schedule, ScheduleKind
 from moot.domain.token import Token
 from moot.domain.workflow import WorkflowRun
 from moot.store import graph_rules, graph_terms
-from tests.contracts.store_kit import Disk, with_disk, with_storage
+from tests.contracts.store_kit import Disk, request, with_disk, with_storage
 
 ME = "user"
 AT_1 = Statement(now=1.0, run_id="run-1")
@@ -465,6 +469,25 @@ async def test_a_new_token_does_not_get_what_its_name_has_left(storage: Storage)
         ),
         "flow": lambda owner: storage.workflows.create(
             WorkflowRun(id=f"wf-{owner}", name="demo", source="x", owner=owner, created_at=1.0), []
+        ),
+        "entry": lambda owner: storage.knowledge.save(
+            Knowledge(owner=owner, key="tea", category=KnowledgeCategory.FACT, content="Tea is green.")
+        ),
+        "learning": lambda owner: storage.learnings.save(
+            Learning(id="", owner=owner, trigger="tool:exec", pattern="no such", fix="Look first.")
+        ),
+        # Of a teammate, which has no conversation with the person.
+        "memory": lambda owner: storage.memories.save(
+            ConversationKey("operator", owner), Memory(key="tea", content="green"), max_entries=9, now=1.0
+        ),
+        # Of a background run, whose conversation names the person.
+        "background": lambda owner: storage.store.spawn(
+            Run(
+                request=request("arun-1", key=ConversationKey("ada", f"bg:arun-1:{owner}")),
+                status=RunStatus.QUEUED,
+                created_at=1.0,
+                spawn=Spawn(kind=RunKind.BACKGROUND),
+            )
         ),
     }
     for number, (name, leave) in enumerate(left.items()):

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from moot.client.connection import connect
-from moot.domain.errors import BadRequest, Busy, Forbidden, NotFound, Unauthorized
+from moot.domain.errors import BadRequest, Busy, Conflict, Forbidden, NotFound, Unauthorized
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, LiveDaemon
 from tests.fake_provider import Provider
@@ -185,6 +186,28 @@ async def test_a_name_issued_again_gives_no_access_to_what_the_earlier_holder_ha
         async with guest_of(daemon, "handset", "handset") as third:
             assert {info.sender for info in await third.conversations()} == {"handset", f"bg:{run.run_id}:handset"}
             assert (await third.told("ada"))[0][2] == "a private matter"
+
+
+FLOW = "name: private\nsteps:\n  - id: one\n    prompt: say it\n"
+
+
+async def test_a_token_does_not_get_what_was_stored_for_its_name_without_a_conversation(
+    daemon: LiveDaemon, provider: Provider, tmp_path: Path
+) -> None:
+    (tmp_path / "private.flow.yaml").write_text(FLOW, encoding="utf-8")
+    learning = {"name": "save_learning", "arguments": {"trigger": "exec", "fix": "Use the private key."}}
+    provider.program({"match": "^learn$", "calls": [learning]})
+    async with daemon.client() as owner:
+        await owner.say("librarian", "learn", "learner")
+        await owner.ask(delete=pb.DeleteMsg(agent="librarian", sender="learner", confirm=True))
+        await owner.ask(start_run=pb.StartRunMsg(agent="ada", content="in private", sender="runner"))
+        daemon.cli("knowledge", "save", "address", "In private.", "--as", "knower")
+        daemon.cli("workflow", "save", str(tmp_path / "private.flow.yaml"), "--as", "planner-2")
+        for name in ("learner", "runner", "knower", "planner-2"):
+            with pytest.raises(Conflict, match="which a token of this name would get"):
+                await owner.ask(new_token=pb.NewTokenMsg(name=name))
+            # The owner can hand it on, by naming the sender.
+            await owner.ask(new_token=pb.NewTokenMsg(name=name, senders=[name]))
 
 
 async def test_a_principal_has_a_limited_number_of_subscriptions(daemon: LiveDaemon, provider: Provider) -> None:

@@ -132,7 +132,8 @@ class Daemon:
                 bus=self.bus,
             )
         )
-        self.principals = Principals(storage.store, self.clock)
+        saved = self.automation.library.saved
+        self.principals = Principals(storage.store, self.clock, has_files=lambda sender: bool(saved.list_names(sender)))
         self.facts = DaemonFacts(started=self.clock.monotonic())
         limits = ConnectionLimits.from_descriptors(get_descriptor_limit())
         self.admission = Admission(self.clock, limits)

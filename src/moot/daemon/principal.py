@@ -5,6 +5,7 @@ import logging
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,13 +14,16 @@ from moot.domain.errors import BadRequest, Busy, Forbidden, StoreError, Unauthor
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
 from moot.domain.senders import OWNER_SENDER, RESERVED_SENDERS, SenderSet, is_reserved, owner_of
-from moot.domain.token import Token
+from moot.domain.token import Token, list_sender_candidates
+from moot.tools.threads import run_in_thread
 
 TOKEN_PREFIX = "moot_"
 
 _MAX_NAME = 200
 _MAX_CACHED = 256
 _TOUCH_SECONDS = 60.0
+# The senders of a new token that are looked at for files.
+_LOOKED_AT = 100
 _FAILURES = 10
 _FAILURE_SECONDS = 60.0
 
@@ -138,8 +142,10 @@ class Principals:
     changed one. Tokens are looked up by digest, so the time of a lookup reveals nothing about the token.
     """
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, *, has_files: Callable[[str], bool] = lambda sender: False) -> None:
+        """`has_files`: whether there are files that the holder of a token with a sender could read."""
         self._store = store
+        self._has_files = has_files
         self._clock = clock
         self._known: dict[str, Principal] = {}
         self._touched: dict[str, float] = {}
@@ -179,7 +185,9 @@ class Principals:
 
     async def create(self, name: str, senders: tuple[str, ...], *, may_approve: bool = False) -> NewToken:
         made = make_token(name, senders, may_approve=may_approve, now=self._clock.now())
-        return replace(made, token=await self._store.add_token(made.token, made.digest))
+        candidates = islice(list_sender_candidates(name), _LOOKED_AT)
+        taken = await run_in_thread(lambda: [each for each in candidates if self._has_files(each)])
+        return replace(made, token=await self._store.add_token(made.token, made.digest, taken=taken))
 
     async def revoke(self, name: str) -> tuple[str, ...]:
         """Revoke a token; return the names of the scheduled jobs that this has paused."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -330,8 +330,8 @@ class SqliteStore:
 
     # ---- tokens ---------------------------------------------------------------------------------
 
-    async def add_token(self, token: Token, digest: str) -> Token:
-        return await self._write(lambda db: tokens.add(db, token, digest))
+    async def add_token(self, token: Token, digest: str, *, taken: Collection[str] = ()) -> Token:
+        return await self._write(lambda db: tokens.add(db, token, digest, taken))
 
     async def find_token(self, digest: str) -> Token | None:
         return await self._read(lambda db: tokens.find(db, digest))

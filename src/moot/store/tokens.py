@@ -1,33 +1,38 @@
 """Tokens of principals that are not the owner. Only digests are stored."""
 
+from collections.abc import Collection
+
 import apsw
 from msgspec.structs import replace
 
 from moot.domain.errors import Conflict, NotFound
+from moot.domain.senders import owner_of
 from moot.domain.token import Token, is_cut_off, list_sender_candidates, sender_in_use_error
 from moot.store import rows
 
 # The last use of a token is stored at most once a minute, not on every request.
 _TOUCH_SECONDS = 60.0
-# The tables with what belongs to a sender, and the column that names it.
+# The tables with what belongs to a sender, and the column that names it. Conversations may name it within their sender.
 _OWNED = (
-    ("conversations", "sender"),
     ("secrets", "owner"),
     ("cron_jobs", "sender"),
     ("workflows", "owner"),
     ("graph_entities", "owner"),
     ("graph_terms", "owner"),
     ("document_owners", "sender"),
+    ("knowledge", "owner"),
+    ("learnings", "owner"),
+    ("memories", "sender"),
 )
 
 
-def add(db: apsw.Connection, token: Token, digest: str) -> Token:
+def add(db: apsw.Connection, token: Token, digest: str, taken: Collection[str]) -> Token:
     """Store a token with a sender of its own, and return it."""
     if db.execute("SELECT 1 FROM tokens WHERE name = ? AND revoked_at = 0", (token.name,)).get:
         raise Conflict(f"there is a token named {token.name!r}", fix="Revoke it first, or choose another name.")
     if db.execute("SELECT 1 FROM tokens WHERE digest = ?", (digest,)).get:
         raise Conflict("this token was used before", fix="Make a new one.")
-    token = replace(token, sender=_choose_sender(db, token))
+    token = replace(token, sender=_choose_sender(db, token, taken))
     db.execute(
         "INSERT INTO tokens (digest, name, sender, senders, created_at, last_used_at, revoked_at, may_approve)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -45,13 +50,18 @@ def add(db: apsw.Connection, token: Token, digest: str) -> Token:
     return token
 
 
-def _choose_sender(db: apsw.Connection, token: Token) -> str:
+def _choose_sender(db: apsw.Connection, token: Token, taken: Collection[str]) -> str:
     if token.continues_name:
         return token.name
-    if _has_data(db, token.name) and not _was_given(db, token.name):
+    talking = {owner_of(sender) for (sender,) in db.execute("SELECT DISTINCT sender FROM conversations")}
+
+    def is_used(sender: str) -> bool:
+        return sender in taken or sender in talking or _has_data(db, sender)
+
+    if is_used(token.name) and not _was_given(db, token.name):
         raise sender_in_use_error(token.name)
     candidates = list_sender_candidates(token.name)
-    return next(each for each in candidates if not (_was_given(db, each) or _has_data(db, each)))
+    return next(each for each in candidates if not (_was_given(db, each) or is_used(each)))
 
 
 def _was_given(db: apsw.Connection, sender: str) -> bool:

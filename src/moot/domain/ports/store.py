@@ -1,6 +1,6 @@
 """The Store port: conversations, runs, asks and rules. Implemented in store/: sqlite.py, asks.py, rules.py."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -353,8 +353,11 @@ class Store(Protocol):
         """Return the limits of the root run of a tree, and what all its runs have used so far."""
         ...
 
-    async def add_token(self, token: Token, digest: str) -> Token:
-        """Store a token and return it with its sender, which no other token has had unless the owner gave it."""
+    async def add_token(self, token: Token, digest: str, *, taken: Collection[str] = ()) -> Token:
+        """Store a token and return it with its sender, which no other token has had unless the owner gave it.
+
+        It is none that has stored data, and none that is `taken`.
+        """
         ...
 
     async def find_token(self, digest: str) -> Token | None: ...

@@ -1,13 +1,13 @@
 """Usage of runs, tokens, and the check of the rows, in memory. Used by store.py."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.run import Limits, RunKind, RunStatus
-from moot.domain.senders import CHILD_SENDER
+from moot.domain.senders import CHILD_SENDER, owner_of
 from moot.domain.token import Token, is_cut_off, list_sender_candidates, sender_in_use_error
 from moot.domain.usage import RunUsage, Usage, UsageRow
 from moot.store.memory.account_rows import TokenRow
@@ -136,30 +136,34 @@ def _add_up(found: Iterable[UsageRow]) -> list[UsageRow]:
 # ---- tokens -------------------------------------------------------------------------------------
 
 
-def add_token(db: Database, token: Token, digest: str) -> Token:
+def add_token(db: Database, token: Token, digest: str, taken: Collection[str]) -> Token:
     """Store a token with a sender of its own, and return it."""
     if _live_token(db, token.name) is not None:
         raise Conflict(f"there is a token named {token.name!r}", fix="Revoke it first, or choose another name.")
     if db.tokens.get(digest) is not None:
         raise Conflict("this token was used before", fix="Make a new one.")
-    token = replace(token, sender=_choose_sender(db, token))
+    token = replace(token, sender=_choose_sender(db, token, taken))
     db.tokens.put(digest, TokenRow(token=token, digest=digest))
     return token
 
 
-def _choose_sender(db: Database, token: Token) -> str:
+def _choose_sender(db: Database, token: Token, taken: Collection[str]) -> str:
     if token.continues_name:
         return token.name
     given = {row.token.sender for row in db.tokens}
     # What a token with one of these senders could see or use.
     used = {
-        *(row.key.sender for row in db.conversations),
+        *taken,
+        *(owner_of(row.key.sender) for row in db.conversations),
         *(row.info.owner for row in db.secrets),
         *(job.owner.sender for job in db.cron_jobs),
         *(row.run.owner for row in db.workflows),
         *(row.owner for row in db.graph_entities),
         *(row.owner for row in db.graph_terms),
         *(row.owner.sender for row in db.document_sources),
+        *(row.item.owner for row in db.knowledge),
+        *(row.learning.owner for row in db.learnings),
+        *(row.owner.sender for row in db.memories),
     }
     if token.name in used - given:
         raise sender_in_use_error(token.name)

@@ -4,7 +4,7 @@ Works with transactions.py and the modules that read and write the rows. Built b
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from moot.domain.conversation import (
     Archive,
@@ -253,8 +253,8 @@ class MemoryStore:
 
     # ---- tokens ---------------------------------------------------------------------------------
 
-    async def add_token(self, token: Token, digest: str) -> Token:
-        return await self._write(lambda db: accounts.add_token(db, token, digest))
+    async def add_token(self, token: Token, digest: str, *, taken: Collection[str] = ()) -> Token:
+        return await self._write(lambda db: accounts.add_token(db, token, digest, taken))
 
     async def find_token(self, digest: str) -> Token | None:
         return await self._read(lambda db: accounts.find_token(db, digest))

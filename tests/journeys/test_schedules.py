@@ -335,6 +335,38 @@ async def test_a_workflow_that_is_due_while_the_daemon_stops_runs_at_the_next_st
             assert (firing.skipped, bool(firing.run_id)) == ("", True)
 
 
+async def test_a_job_goes_on_where_the_clock_was_set_back_and_no_instant_fires_twice(home: Home) -> None:
+    home.furnish(script=SCRIPT, config=CONFIG, agents=("ada",))
+    every_minute = {"schedule_type": "cron", "schedule": "* * * * *", "timezone": "UTC", "prompt": "count the beans"}
+    job = pb.SaveCronJobMsg(agent="ada", name="beans", **every_minute)
+
+    async def list_due_times(daemon: DaemonThread) -> list[float]:
+        async with daemon.client() as talk:
+            listed = (await talk.ask(list_firings=pb.ListFiringsMsg(job="beans"))).firings.firings
+        return sorted(each.due_at for each in listed)
+
+    async def wait_for_firings(daemon: DaemonThread, count: int) -> list[float]:
+        async def find() -> Any:
+            await asyncio.to_thread(daemon.advance, 10)
+            found = await list_due_times(daemon)
+            return found if len(found) >= count else None
+
+        found: list[float] = await eventually(find)
+        return found
+
+    clock = ManualClock(now=1_000_000)
+    with daemon_thread(home, clock) as daemon:
+        async with daemon.client() as talk:
+            await talk.ask(save_cron_job=job)
+        before = await wait_for_firings(daemon, 2)
+    with daemon_thread(home, ManualClock(now=1_000_000)) as daemon:
+        async with daemon.client() as talk:
+            await talk.ask(save_cron_job=job)
+        after = await wait_for_firings(daemon, 3)
+    assert after[:2] == before
+    assert len(set(after)) == len(after)
+
+
 async def test_results_for_the_owner_come_to_the_conversation_with_moot(
     daemon: LiveDaemon, sender: str, tmp_path: Path
 ) -> None:

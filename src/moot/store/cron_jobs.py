@@ -183,27 +183,33 @@ def _fire(
     current = _get(db, job.id)
     if not firing.is_manual and (current != job or job.is_paused or job.next_at != firing.due_at):
         return None
-    if (
-        current is None
-        or db.execute("SELECT 1 FROM cron_firings WHERE job_id = ? AND due_at = ?", (job.id, firing.due_at)).get
-    ):
+    if current is None:
         return None
-    if work is not None and _has_live_run(db, job.id):
-        if firing.is_manual:
-            raise Conflict(f"a run of {job.name} has not ended", fix="Wait for it, or stop it.")
-        firing, work = replace(firing, skipped=SkipReason.RUNNING), None
-    if isinstance(work, WorkflowLaunch):
-        firing = replace(firing, run_id=workflow_rows.create(db, work.run, work.reports, node).id)
-    elif work is not None:
-        firing = replace(firing, run_id=runs.spawn(db, work, node).id)
+    if not firing.is_manual:
+        db.execute("UPDATE cron_jobs SET next_at = ? WHERE id = ?", (next_at, job.id))
+    if db.execute("SELECT 1 FROM cron_firings WHERE job_id = ? AND due_at = ?", (job.id, firing.due_at)).get:
+        # The instant has come again, for example because the clock was set back.
+        return None
+    firing = _start(db, job, firing, work, node)
     db.execute(
         "INSERT INTO cron_firings (job_id, due_at, fired_at, run_id, skipped, manual) VALUES (?, ?, ?, ?, ?, ?)",
         (job.id, firing.due_at, firing.fired_at, firing.run_id, firing.skipped or "", int(firing.is_manual)),
     )
-    if not firing.is_manual:
-        db.execute("UPDATE cron_jobs SET next_at = ? WHERE id = ?", (next_at, job.id))
     _prune(db, job.id)
     return firing
+
+
+def _start(db: apsw.Connection, job: CronJob, firing: Firing, work: Run | WorkflowLaunch | None, node: int) -> Firing:
+    """Store the run or workflow run of a firing, unless the one before has not ended."""
+    if work is None:
+        return firing
+    if _has_live_run(db, job.id):
+        if firing.is_manual:
+            raise Conflict(f"a run of {job.name} has not ended", fix="Wait for it, or stop it.")
+        return replace(firing, skipped=SkipReason.RUNNING)
+    if isinstance(work, WorkflowLaunch):
+        return replace(firing, run_id=workflow_rows.create(db, work.run, work.reports, node).id)
+    return replace(firing, run_id=runs.spawn(db, work, node).id)
 
 
 def _has_live_run(db: apsw.Connection, job_id: str) -> bool:

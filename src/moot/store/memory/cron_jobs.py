@@ -130,21 +130,30 @@ def _fire(
     current = db.cron_jobs.get(job.id)
     if not firing.is_manual and (current != job or job.is_paused or job.next_at != firing.due_at):
         return None
-    if current is None or (job.id, firing.due_at) in db.cron_firings:
+    if current is None:
         return None
-    if work is not None and any(_is_live(db, each) for each in db.cron_firings.find("job", job.id)):
-        if firing.is_manual:
-            raise Conflict(f"a run of {job.name} has not ended", fix="Wait for it, or stop it.")
-        firing, work = replace(firing, skipped=SkipReason.RUNNING), None
-    if isinstance(work, WorkflowLaunch):
-        firing = replace(firing, run_id=workflows.create(db, work.run, work.reports).id)
-    elif work is not None:
-        firing = replace(firing, run_id=runs.spawn(db, work).id)
-    db.cron_firings.put((job.id, firing.due_at), firing)
     if not firing.is_manual:
         db.cron_jobs.put(job.id, replace(current, next_at=next_at))
+    if (job.id, firing.due_at) in db.cron_firings:
+        # The instant has come again, for example because the clock was set back.
+        return None
+    firing = _start(db, job, firing, work)
+    db.cron_firings.put((job.id, firing.due_at), firing)
     _prune(db, job.id)
     return firing
+
+
+def _start(db: Database, job: CronJob, firing: Firing, work: Run | WorkflowLaunch | None) -> Firing:
+    """Store the run or workflow run of a firing, unless the one before has not ended."""
+    if work is None:
+        return firing
+    if any(_is_live(db, each) for each in db.cron_firings.find("job", job.id)):
+        if firing.is_manual:
+            raise Conflict(f"a run of {job.name} has not ended", fix="Wait for it, or stop it.")
+        return replace(firing, skipped=SkipReason.RUNNING)
+    if isinstance(work, WorkflowLaunch):
+        return replace(firing, run_id=workflows.create(db, work.run, work.reports).id)
+    return replace(firing, run_id=runs.spawn(db, work).id)
 
 
 def _is_live(db: Database, firing: Firing) -> bool:

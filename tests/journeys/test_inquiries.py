@@ -118,6 +118,29 @@ async def test_an_inquiry_is_answered_or_dismissed_by_command_and_tool(
     assert daemon.cli_json("knowledge", "show", "time zone", *mine)["data"]["content"].endswith("\nLisbon")
 
 
+async def test_an_inquiry_is_dismissed_however_many_there_were_before(home: Home, provider: Provider) -> None:
+    home.write_config(CONFIG.replace("PROVIDER_URL", provider.url))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program(say("Hello.", "one"), say("Yes.", "two"), find(gaps=FINDINGS["gaps"][1:2]))
+            await talk.say("librarian", "one")
+            await talk.say("librarian", "two")
+            await eventually(lambda: len(pending(daemon, "user")) == 1)
+        (newest,) = pending(daemon, "user")
+    home.change(
+        "INSERT INTO inquiries (id, agent, sender, topic, question, context, priority, status, taint, created_at,"
+        " fingerprint, subject) VALUES (?1, 'librarian', 'user', ?1, ?1, '', 'high', 'resolved', '', 1.0, ?1, ?1)",
+        [(f"earlier {number}",) for number in range(600)],
+    )
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            dismiss = {"name": "librarian_dismiss_inquiry", "arguments": {"inquiry_id": newest["id"]}}
+            provider.program({"match": "three$", "calls": [dismiss]}, say("Done.", "three"))
+            (result,) = (await talk.say("librarian", "three")).of("tool_result")
+        assert json.loads(result.output)["status"] == "dismissed"
+        assert pending(daemon, "user") == []
+
+
 def test_without_the_librarian_nothing_is_analysed_and_there_are_no_tools(home: Home, provider: Provider) -> None:
     home.write_config(PROVIDER_CONFIG.replace("PROVIDER_URL", provider.url))
     with daemon_thread(home) as daemon:

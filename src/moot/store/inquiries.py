@@ -37,6 +37,9 @@ class SqliteInquiries:
     ) -> list[Inquiry]:
         return await self._store.read(lambda db: _list_all(db, sender, agent, status, limit))
 
+    async def find(self, sender: str, inquiry_id: str) -> Inquiry | None:
+        return await self._store.read(lambda db: _find(db, sender, inquiry_id))
+
     async def close(
         self, sender: str, inquiry_id: str, status: InquiryStatus, *, answer: str = "", now: float
     ) -> Inquiry | None:
@@ -136,6 +139,12 @@ def _list_all(db: apsw.Connection, sender: str, agent: str, status: InquiryStatu
         (sender, agent, status.value if status else "", limit),
     )
     return [_inquiry(row) for row in found]
+
+
+def _find(db: apsw.Connection, sender: str, inquiry_id: str) -> Inquiry | None:
+    found = f"SELECT {_COLUMNS} FROM inquiries WHERE sender = ? AND id = ?"
+    row = db.execute(found, (sender, inquiry_id)).fetchone()
+    return None if row is None else _inquiry(row)
 
 
 def _close(

@@ -100,6 +100,10 @@ class Inquiries(Protocol):
         """Return the inquiries of a sender, or of one conversation, the most important first, then the oldest."""
         ...
 
+    async def find(self, sender: str, inquiry_id: str) -> Inquiry | None:
+        """Return an inquiry of a sender."""
+        ...
+
     async def close(
         self, sender: str, inquiry_id: str, status: InquiryStatus, *, answer: str = "", now: float
     ) -> Inquiry | None:

@@ -37,6 +37,10 @@ class MemoryInquiries:
 
         return await self._transactions.read(read)
 
+    async def find(self, sender: str, inquiry_id: str) -> Inquiry | None:
+        row = await self._transactions.read(lambda db: db.inquiries.get(inquiry_id))
+        return row.inquiry if row is not None and row.inquiry.key.sender == sender else None
+
     async def close(
         self, sender: str, inquiry_id: str, status: InquiryStatus, *, answer: str = "", now: float
     ) -> Inquiry | None:

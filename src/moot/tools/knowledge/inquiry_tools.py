@@ -60,9 +60,9 @@ class DismissInquiry:
 
     async def __call__(self, arguments: Arguments, context: RunContext) -> ToolResult:
         owner, number = owner_of(context.asks_in.sender), get_text(arguments, "inquiry_id")
-        found = [each for each in await self._inquiries.list_all(owner, limit=_MOST) if each.id == number]
+        inquiry = await self._inquiries.find(owner, number)
         # A call that is made again after a restart finds it dismissed.
-        if not found or found[0].status is InquiryStatus.RESOLVED:
+        if inquiry is None or inquiry.status is InquiryStatus.RESOLVED:
             raise make_unknown_error(number, [])
         await self._inquiries.close(owner, number, InquiryStatus.DISMISSED, now=self._clock.now())
         return answer({"status": "dismissed", "message": "It will not be asked again."})

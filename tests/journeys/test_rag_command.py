@@ -39,6 +39,42 @@ def test_people_index_search_and_forget_documents(daemon: LiveDaemon, sender: st
     assert daemon.cli_json("rag", "list", *mine)["data"] == []
 
 
+def test_a_file_of_two_sources_is_found_once_and_an_utf_16_one_is_read(
+    daemon: LiveDaemon, sender: str, tmp_path: Path
+) -> None:
+    mine = ("--as", sender)
+    inner = tmp_path / "rules" / "inner"
+    inner.mkdir(parents=True)
+    (inner / "leave.md").write_text("# Leave\n\nAsk for leave two weeks before it begins.\n")
+    (inner / "sick.md").write_text("# Sick leave\n\nCall the office before nine.\n")
+    (inner / "old.csv").write_bytes("room;floor\nTeal;7\n".encode("utf-16"))
+    for place in (tmp_path / "rules", inner, inner / "leave.md"):
+        daemon.cli("rag", "index", str(place), *mine)
+
+    found = daemon.cli_json("rag", "search", "leave", "--limit", "2", *mine)["data"]["results"]
+
+    assert sorted(each["citation"] for each in found) == [f"{inner}/leave.md:1-3", f"{inner}/sick.md:1-3"]
+    (room, *_) = daemon.cli_json("rag", "search", "floor of Teal", *mine)["data"]["results"]
+    assert (room["citation"], room["text"]) == (f"{inner}/old.csv:1-2", "room;floor\nTeal;7")
+    # What one source has is still found when another is forgotten.
+    daemon.cli("rag", "forget", str(tmp_path / "rules"), *mine)
+    found = daemon.cli_json("rag", "search", "leave", *mine)["data"]["results"]
+    assert [each["citation"] for each in found].count(f"{inner}/leave.md:1-3") == 1
+
+
+def test_what_is_forgotten_is_not_left_in_the_store(daemon: LiveDaemon, sender: str, tmp_path: Path) -> None:
+    mine = ("--as", sender)
+    (tmp_path / "plan.md").write_text("The plan is called zqdocumentzq.\n")
+    daemon.cli("rag", "index", str(tmp_path), *mine)
+    daemon.cli("graph", "add", "zqgraphzq", "knows", "ann", *mine)
+    assert {word in daemon.home.on_disk() for word in (b"zqdocumentzq", b"zqgraphzq")} == {True}
+
+    daemon.cli("rag", "forget", "1", *mine)
+    daemon.cli("graph", "clear", "--yes", *mine)
+
+    assert {word in daemon.home.on_disk() for word in (b"zqdocumentzq", b"zqgraphzq")} == {False}
+
+
 def test_a_secret_that_is_stored_after_indexing_is_not_shown(daemon: LiveDaemon, sender: str, tmp_path: Path) -> None:
     secret = "canary-5f2c81d07b"
     file = tmp_path / "deploy.md"

@@ -12,7 +12,7 @@ from moot.domain.rag import NewPassage
 from moot.domain.rag_config import RagConfig
 from moot.domain.text import clean
 from moot.retrieval.embedders import Embedder
-from moot.retrieval.reading.formats import EXTRACTED, find_format
+from moot.retrieval.reading.formats import EXTRACTED, UTF_16_MARKS, find_format
 from moot.retrieval.reading.messages import SplitTask, Unpacked, UnpackTask
 from moot.retrieval.reading.pieces import Section
 from moot.retrieval.reading.process import DocumentReader
@@ -95,7 +95,7 @@ class Parser:
 
 def _decode(data: bytes) -> str:
     """Decode text as UTF-8, UTF-16 with a byte order mark, or Windows-1252; line ends become those of Unix."""
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if data.startswith(UTF_16_MARKS):
         text = data.decode("utf-16", "replace")
     else:
         try:

@@ -58,19 +58,33 @@ class PassageSearch:
         cosines, near, notes = found_near.result()
         fused = fuse_ranks(by_words, list(cosines), weights=_WEIGHTS)
         scores, with_words = dict(fused), set(by_words)
-        # Which source a passage is of is known only once it is read.
-        best = fused if sources else fused[:limit]
-        passages = await self._index.get_passages(owner, [number for number, _ in best])
+        best = await self._read_best(owner, [number for number, _ in fused], limit, sources)
         found = [
             FoundPassage(
                 passage=passage,
                 score=scores[passage.number],
                 is_relevant=passage.number in with_words or cosines.get(passage.number, 0.0) >= near,
             )
-            for passage in passages
-            if not sources or passage.source in sources
+            for passage in best
         ]
-        return Found(passages=tuple(found[:limit]), notes=notes)
+        return Found(passages=tuple(found), notes=notes)
+
+    async def _read_best(
+        self, owner: ConversationKey, ranked: list[int], limit: int, sources: Sequence[int]
+    ) -> list[IndexedPassage]:
+        """Return the first passages, of the given sources if there are any.
+
+        A file that belongs to several sources is found once. Both are known of a passage only once it is read.
+        """
+        best: dict[str, IndexedPassage] = {}
+        step = len(ranked) if sources else limit
+        for start in range(0, len(ranked), max(1, step)):
+            for passage in await self._index.get_passages(owner, ranked[start : start + step]):
+                if not sources or passage.source in sources:
+                    best.setdefault(f"{passage.location}\n{passage.content}", passage)
+            if len(best) >= limit:
+                break
+        return list(best.values())[:limit]
 
     async def _find_near(
         self, owner: ConversationKey, query: str, charge: Charge

@@ -40,7 +40,9 @@ class SqliteDocuments:
         return await self._store.read(document_rows.list_unfinished)
 
     async def forget_source(self, owner: ConversationKey, source: int) -> int:
-        return await self._store.write(lambda db: document_rows.forget_source(db, owner, source), "documents")
+        count = await self._store.write(lambda db: document_rows.forget_source(db, owner, source), "documents")
+        await self._store.purge()
+        return count
 
     async def list_documents(
         self, owner: ConversationKey, source: int, names: Sequence[str] | None = None

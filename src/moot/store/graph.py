@@ -44,6 +44,11 @@ class SqliteGraph(GraphOperations):
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
 
+    async def clear(self, owner: str) -> int:
+        count = await super().clear(owner)
+        await self._store.purge()
+        return count
+
     async def _read(self, owner: str, work: Callable[[GraphRows], T]) -> T:
         return await self._store.read(lambda db: work(SqlGraphRows(db, owner)))
 

@@ -9,6 +9,8 @@ from moot.retrieval.reading.markdown_blocks import cut_markdown
 from moot.retrieval.reading.pieces import Block, cut_paragraphs
 
 _SNIFFED = 8_192
+# The byte order marks of UTF-16, in which most text contains NUL bytes.
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _MARKDOWN = frozenset({"md", "markdown", "mdx"})
 _HTML = frozenset({"html", "htm", "xhtml"})
 _TABLES = frozenset({"csv", "tsv"})
@@ -41,7 +43,7 @@ def find_format(name: str, data: bytes) -> str:
         return "docx"
     if ending in ("pdf", "docx"):
         raise BadRequest(f"it is not a {ending.upper()} file, although its name says so", fix="Check the file.")
-    if b"\0" in data[:_SNIFFED]:
+    if b"\0" in data[:_SNIFFED] and not data.startswith(UTF_16_MARKS):
         raise BadRequest("it is not text", fix="Convert it to text, Markdown, HTML, PDF or DOCX.")
     for known, name_of in ((_MARKDOWN, "markdown"), (_HTML, "html"), (_TABLES, "csv"), (CODE_ENDINGS, "code")):
         if ending in known:

@@ -21,6 +21,7 @@ from moot.domain.ports.graph import Graph
 from moot.domain.ports.storage import Storage
 from moot.domain.run import Run, RunKind, RunStatus, Spawn
 from moot.domain.schedule import Schedule, ScheduleKind
+from moot.domain.task import Task
 from moot.domain.token import Token
 from moot.domain.workflow import WorkflowRun
 from moot.store import graph_rules, graph_terms
@@ -479,6 +480,9 @@ async def test_a_new_token_does_not_get_what_its_name_has_left(storage: Storage)
         # Of a teammate, which has no conversation with the person.
         "memory": lambda owner: storage.memories.save(
             ConversationKey("operator", owner), Memory(key="tea", content="green"), max_entries=9, now=1.0
+        ),
+        "task": lambda owner: storage.tasks.create(
+            ConversationKey("ada", owner), Task(id=f"task-{owner}", title="Row", created_at=1.0, updated_at=1.0)
         ),
         # Of a background run, whose conversation names the person.
         "background": lambda owner: storage.store.spawn(

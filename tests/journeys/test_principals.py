@@ -202,8 +202,9 @@ async def test_a_token_does_not_get_what_was_stored_for_its_name_without_a_conve
         await owner.ask(delete=pb.DeleteMsg(agent="librarian", sender="learner", confirm=True))
         await owner.ask(start_run=pb.StartRunMsg(agent="ada", content="in private", sender="runner"))
         daemon.cli("knowledge", "save", "address", "In private.", "--as", "knower")
+        daemon.cli("tasks", "add", "ada", "A private task.", "--as", "doer")
         daemon.cli("workflow", "save", str(tmp_path / "private.flow.yaml"), "--as", "planner-2")
-        for name in ("learner", "runner", "knower", "planner-2"):
+        for name in ("learner", "runner", "knower", "doer", "planner-2"):
             with pytest.raises(Conflict, match="which a token of this name would get"):
                 await owner.ask(new_token=pb.NewTokenMsg(name=name))
             # The owner can hand it on, by naming the sender.

@@ -23,6 +23,7 @@ _OWNED = (
     ("knowledge", "owner"),
     ("learnings", "owner"),
     ("memories", "sender"),
+    ("tasks", "sender"),
 )
 
 

@@ -164,6 +164,7 @@ def _choose_sender(db: Database, token: Token, taken: Collection[str]) -> str:
         *(row.item.owner for row in db.knowledge),
         *(row.learning.owner for row in db.learnings),
         *(row.owner.sender for row in db.memories),
+        *(row.owner.sender for row in db.tasks),
     }
     if token.name in used - given:
         raise sender_in_use_error(token.name)

@@ -1,5 +1,6 @@
 """`moot rag` through a running daemon: index with a report of what was refused, search, answer, list and forget."""
 
+import os
 from pathlib import Path
 
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, run_cli, running
@@ -60,6 +61,23 @@ def test_a_file_of_two_sources_is_found_once_and_an_utf_16_one_is_read(
     daemon.cli("rag", "forget", str(tmp_path / "rules"), *mine)
     found = daemon.cli_json("rag", "search", "leave", *mine)["data"]["results"]
     assert [each["citation"] for each in found].count(f"{inner}/leave.md:1-3") == 1
+
+
+def test_a_change_is_noticed_that_leaves_the_size_and_the_time_of_a_file(
+    daemon: LiveDaemon, sender: str, tmp_path: Path
+) -> None:
+    mine = ("--as", sender)
+    file = tmp_path / "code.md"
+    for number, content in enumerate(("The door code is zebra.\n", "The door code is tiger.\n")):
+        file.write_text(content)
+        # As an archive unpacks it, or a copy that keeps the times.
+        os.utime(file, (0, 0))
+        if not number:
+            daemon.cli("rag", "index", str(tmp_path), *mine)
+        (found, *_) = daemon.cli_json("rag", "search", "door code", *mine)["data"]["results"]
+        assert found["text"] == content.strip()
+    file.unlink()
+    assert daemon.cli_json("rag", "search", "door code", *mine)["data"]["results"] == []
 
 
 def test_what_is_forgotten_is_not_left_in_the_store(daemon: LiveDaemon, sender: str, tmp_path: Path) -> None:

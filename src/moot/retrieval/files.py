@@ -19,7 +19,12 @@ class FileState(Struct, frozen=True):
     """What tells that a file has changed, without reading it."""
 
     size: int
+    # When its content or its attributes were changed: unlike the time of the content, no program can set this one back.
     modified: int
+
+
+def _read_state(status: os.stat_result) -> FileState:
+    return FileState(status.st_size, status.st_ctime_ns)
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -106,7 +111,7 @@ class SourceFiles:
                 data = reader.read(most + 1)
         if len(data) > most:
             raise TooLarge(f"it has more than {most} bytes", fix="Split it.")
-        return data, FileState(status.st_size, status.st_mtime_ns)
+        return data, _read_state(status)
 
 
 def _check_unmoved(ground: ConfinedFolder, folder: str) -> None:
@@ -143,4 +148,4 @@ def _find_state(ground: ConfinedFolder, path: str) -> FileState | None:
         return None
     if status is None or not stat.S_ISREG(status.st_mode):
         return None
-    return FileState(status.st_size, status.st_mtime_ns)
+    return _read_state(status)

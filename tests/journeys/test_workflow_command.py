@@ -1,5 +1,6 @@
 """`moot workflow`: a person runs, follows, saves, schedules and cancels workflows."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -185,3 +186,21 @@ def test_a_workflow_is_scheduled_from_a_file_and_a_prompt_of_that_name_is_not_re
     refused = daemon.cli("workflow", "save", timed, *mine)
     assert "there is a job 'plain' with a prompt" in refused.stderr
     assert daemon.cli_json("workflow", *mine)["data"] == []
+
+
+def test_a_step_of_an_agent_that_is_gone_is_shown_as_failed(home: Home, tmp_path: Path) -> None:
+    home.furnish(script=SCRIPT, config=CONFIG)
+    with daemon_thread(home) as daemon:
+        daemon.cli("workflow", "schedule", write(tmp_path, DIAMOND), "--every", "1h")
+        (home.path / "agents" / "ada" / "AGENT.md").unlink()
+        daemon.cli("reload")
+        run_id = daemon.cli_json("cron", "run", "diamond")["data"]["run_id"]
+
+        async def find_end() -> Any:
+            shown = daemon.cli_json("workflow", "show", run_id)["data"]
+            return shown if shown["status"] == "failed" else None
+
+        shown = asyncio.run(eventually(find_end))
+        states = {each["id"]: (each["state"], each["error"]) for each in shown["steps"]}
+        assert states["left"] == ("failed", "there is no agent 'ada'. `moot agents` lists them.")
+        assert states["end"][0] == "cancelled"

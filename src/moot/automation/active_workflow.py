@@ -1,6 +1,6 @@
 """ActiveWorkflow: a workflow that runs here, its progress and the runs of its steps. Used by workflow_executor.py."""
 
-from moot.domain.workflow import Progress, StepState, WorkflowRun, WorkflowStatus
+from moot.domain.workflow import Progress, StepState, WorkflowRun, WorkflowStatus, describe_failure
 
 
 class ActiveWorkflow:
@@ -42,5 +42,5 @@ def judge(active: ActiveWorkflow) -> tuple[WorkflowStatus, str]:
     if failed:
         first = failed[0]
         more = f" ({len(failed) - 1} more failed)" if len(failed) > 1 else ""
-        return WorkflowStatus.FAILED, f"step {first} failed: {results[first].error}{more}"[:2_000]
+        return WorkflowStatus.FAILED, describe_failure(first, f"{results[first].error}{more}")[:2_000]
     return WorkflowStatus.COMPLETED, ""

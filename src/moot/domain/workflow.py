@@ -182,6 +182,11 @@ def read_result(run: Run, taint: frozenset[str]) -> StepResult:
     return StepResult(state=state, error=": ".join((str(run.end.outcome), *said)), taint=taint)
 
 
+def describe_failure(step: str, error: str) -> str:
+    """Return the error of a workflow that failed with a step."""
+    return f"step {step} failed: {error}"
+
+
 def render_prompt(step: WorkflowStep, results: Mapping[str, StepResult]) -> tuple[str, frozenset[str]]:
     """Return the prompt with the results it refers to, and their taint. What is inserted is not looked at again."""
     taint: set[str] = set()

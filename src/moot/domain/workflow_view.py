@@ -17,6 +17,7 @@ from moot.domain.workflow import (
     WorkflowRun,
     WorkflowStatus,
     WorkflowStep,
+    describe_failure,
     has_another_attempt,
     read_result,
 )
@@ -101,6 +102,8 @@ def _view_step(
     waiting: frozenset[str],
 ) -> StepView:
     run = attempt.run if attempt is not None else None
+    if result is None and run is None and attempt is not None:
+        result = _find_start_failure(step, workflow)
     return StepView(
         step=step,
         state=result.state if result is not None else _find_state(attempt, run, workflow, waiting),
@@ -111,6 +114,14 @@ def _view_step(
         result=result.text if result is not None else "",
         error=result.error if result is not None else _find_error(run),
     )
+
+
+def _find_start_failure(step: WorkflowStep, workflow: WorkflowRun) -> StepResult | None:
+    """Return the result of the step that a workflow failed with; its run could not be started, or was removed."""
+    prefix = describe_failure(step.id, "")
+    if not workflow.error.startswith(prefix):
+        return None
+    return StepResult(state=StepState.FAILED, error=workflow.error.removeprefix(prefix))
 
 
 def _find_error(run: Run | None) -> str:

@@ -132,7 +132,7 @@ async def test_tables_with_ragged_rows_and_a_byte_order_mark_are_indexed_and_rep
     (passage,) = parsed.passages
     assert (passage.heading, passage.first_line, passage.last_line) == ("room, floor", 1, 5)
     assert passage.content.startswith("room;floor\nBlue;3")
-    assert parsed.note == "1 rows do not have 2 columns: lines 5"
+    assert parsed.note == "1 row does not have 2 columns: line 5"
 
 
 HOSTILE = {

@@ -47,4 +47,6 @@ def describe_ragged_rows(text: str) -> str:
     if not ragged:
         return ""
     named = ", ".join(map(str, ragged[:_NAMED_ROWS])) + (" …" if len(ragged) > _NAMED_ROWS else "")
+    if len(ragged) == 1:
+        return f"1 row does not have {columns} columns: line {named}"
     return f"{len(ragged)} rows do not have {columns} columns: lines {named}"

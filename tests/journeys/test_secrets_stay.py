@@ -13,6 +13,7 @@ import pytest
 
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, running
+from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.secret_shapes import found_in, half_escaped, printed, spoken
 from tests.talking import Talking
@@ -189,6 +190,30 @@ async def test_no_byte_of_a_secret_or_a_key_comes_out_of_a_daemon(
     assert {"moot.log", "moot.db", "vault.key"} <= {path.name for path in kept}
     for path in kept:
         assert leaks(path.read_bytes()) == [], path
+
+
+def test_what_a_person_saves_by_command_keeps_no_secret(home: Home, tmp_path: Path) -> None:
+    home.furnish()
+    table = tmp_path / "people.csv"
+    table.write_text(f"id,note\nann,{BODIES['vault']}\n", encoding="utf-8")
+    with daemon_thread(home) as daemon:
+        daemon.cli("secrets", "set", "vault", stdin=BODIES["vault"])
+        text = f"It is {BODIES['vault']}."
+        for command in (
+            ("knowledge", "save", "door", text, "--source", text, "--tag", text),
+            ("knowledge", "save", BODIES["vault"], "A key."),
+            ("graph", "add", "ann", "knows", BODIES["vault"], "--source", text),
+            ("graph", "import", str(table), "--type", "person"),
+            ("graph", "retract", "ann", "knows", BODIES["vault"], "--reason", text),
+            ("tasks", "add", "ada", text, "--description", text),
+        ):
+            done = daemon.cli(*command)
+            assert done.returncode == 0, (command, done.stderr)
+        assert daemon.cli_json("knowledge", "show", "door")["data"]["content"] == "It is [SECRET:vault]."
+        (fact,) = daemon.cli_json("graph", "facts", "--all")["data"]
+        assert (fact["object"], fact["reason"]) == ("[SECRET:vault]", "It is [SECRET:vault].")
+        assert daemon.cli_json("knowledge", "show", BODIES["vault"])["data"]["content"] == "A key."
+        assert leaks(home.on_disk()) == []
 
 
 async def approve_writing(talk: Talking, heard: Heard, cwd: Path) -> None:

@@ -4,6 +4,7 @@ import json
 from random import Random
 
 from moot.daemon.principal import Principal
+from moot.daemon.requests.masking import Redact, mask_fields
 from moot.daemon.requests.pages import PAGE_BYTES
 from moot.daemon.requests.reply import Reply
 from moot.domain.conversation import ConversationKey
@@ -23,8 +24,9 @@ _FIX = "`moot tasks` lists them."
 
 class AgentDataRequests:
     def __init__(
-        self, *, tasks: Tasks, memories: Memories, requests: RequestFactory, clock: Clock, rng: Random
+        self, *, tasks: Tasks, memories: Memories, requests: RequestFactory, clock: Clock, rng: Random, redact: Redact
     ) -> None:
+        self._redact = redact
         self._tasks = tasks
         self._memories = memories
         self._requests = requests
@@ -46,6 +48,7 @@ class AgentDataRequests:
 
     async def add_task(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.add_task
+        mask_fields(request, ("title", "description"), self._redact)
         key = ConversationKey(self._requests.resolve_agent(request.agent).name, principal.sender(request.sender))
         title, description = " ".join(clean(request.title).split()), clean(request.description)
         if not title:

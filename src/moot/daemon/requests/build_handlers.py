@@ -128,13 +128,22 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
         workflows=_build_workflows(d),
         undo=UndoRequests(changes=toolset.changes, off_limits=toolset.off_limits, redact=d.redactor.mask_secrets),
         resume=_build_resume(d),
-        graph=GraphRequests(graph=d.storage.graph, clock=d.clock),
+        graph=GraphRequests(graph=d.storage.graph, clock=d.clock, redact=d.redactor.mask_secrets),
         documents=DocumentRequests(d.retrieval, requests=runtime.requests, config=lambda: d.config.current),
         knowledge=KnowledgeRequests(
-            knowledge=d.storage.knowledge, learnings=d.storage.learnings, inquiries=d.storage.inquiries, clock=d.clock
+            knowledge=d.storage.knowledge,
+            learnings=d.storage.learnings,
+            inquiries=d.storage.inquiries,
+            clock=d.clock,
+            redact=d.redactor.mask_secrets,
         ),
         agent_data=AgentDataRequests(
-            tasks=d.storage.tasks, memories=d.storage.memories, requests=runtime.requests, clock=d.clock, rng=d.rng
+            tasks=d.storage.tasks,
+            memories=d.storage.memories,
+            requests=runtime.requests,
+            clock=d.clock,
+            rng=d.rng,
+            redact=d.redactor.mask_secrets,
         ),
     )
 

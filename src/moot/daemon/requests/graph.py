@@ -6,6 +6,7 @@ from typing import Any
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.choices import choose, fill_page
+from moot.daemon.requests.masking import Redact, mask_fields
 from moot.daemon.requests.reply import Reply
 from moot.domain.graph import (
     DEFAULT_DEPTH,
@@ -33,6 +34,9 @@ _PAGE = 1_000
 _IMPORTED = frozenset({"import"})
 # The source of a fact that a person states without one.
 _PERSON = "stated by a person"
+# What may contain a secret: ids of entities are text of people.
+_READ_TEXTS = ("node", "object")
+_CHANGED_TEXTS = ("subject", "object", "reason", "source")
 _OF_FACT = ("subject", "predicate", "object", "subject_type", "object_type", "valid_from", "valid_to")
 
 _View = Callable[[pb.ReadGraphMsg, str], Awaitable[pb.GraphPage]]
@@ -40,9 +44,10 @@ _Change = Callable[[pb.ChangeGraphMsg, str], Awaitable[pb.GraphChanged]]
 
 
 class GraphRequests:
-    def __init__(self, *, graph: Graph, clock: Clock) -> None:
+    def __init__(self, *, graph: Graph, clock: Clock, redact: Redact) -> None:
         self._graph = graph
         self._clock = clock
+        self._redact = redact
         self._views: dict[str, _View] = {
             "walk": self._walk,
             "facts": self._list_facts,
@@ -63,11 +68,13 @@ class GraphRequests:
 
     async def read_graph(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.read_graph
+        mask_fields(request, _READ_TEXTS, self._redact)
         view = choose(self._views, request.view, "view")
         reply.send(pb.ServerMessage(graph_page=await view(request, principal.sender(request.sender))))
 
     async def change_graph(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.change_graph
+        mask_fields(request, _CHANGED_TEXTS, self._redact)
         change = choose(self._changes, request.change, "change")
         reply.send(pb.ServerMessage(graph_changed=await change(request, principal.sender(request.sender))))
 
@@ -75,7 +82,8 @@ class GraphRequests:
         request = message.import_graph
         if request.trust:
             principal.require_owner("trust what is imported")
-        parsed = await run_in_thread(parse_json, request.content, source="import", most_rows=MOST_ROWS)
+        content = await run_in_thread(self._redact, request.content)
+        parsed = await run_in_thread(parse_json, content, source="import", most_rows=MOST_ROWS)
         check_rows(parsed)
         statement = Statement(now=self._clock.now(), taint=frozenset() if request.trust else _IMPORTED)
         owner = principal.sender(request.sender)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from moot.daemon.principal import Principal
 from moot.daemon.requests.choices import choose, fill_page
+from moot.daemon.requests.masking import Redact, mask_fields
 from moot.daemon.requests.reply import Reply
 from moot.domain import learning as learning_
 from moot.domain.errors import BadRequest, NotFound
@@ -29,13 +30,25 @@ from moot.wire import moot_pb2 as pb
 _PAGE = 500
 _FOUND = 50
 _DAY = 86_400.0
+# What may contain a secret.
+_READ_TEXTS = ("key", "query")
+_CHANGED_TEXTS = ("key", "content", "tags", "source")
 
 _View = Callable[[pb.ReadKnowledgeMsg, str], Awaitable[pb.KnowledgePage]]
 _Change = Callable[[pb.ChangeKnowledgeMsg, str], Awaitable[pb.KnowledgeChanged]]
 
 
 class KnowledgeRequests:
-    def __init__(self, *, knowledge: KnowledgeStore, learnings: Learnings, inquiries: Inquiries, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        knowledge: KnowledgeStore,
+        learnings: Learnings,
+        inquiries: Inquiries,
+        clock: Clock,
+        redact: Redact,
+    ) -> None:
+        self._redact = redact
         self._knowledge = knowledge
         self._learnings = learnings
         self._inquiries = inquiries
@@ -57,11 +70,13 @@ class KnowledgeRequests:
 
     async def read_knowledge(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.read_knowledge
+        mask_fields(request, _READ_TEXTS, self._redact)
         view = choose(self._views, request.view, "view")
         reply.send(pb.ServerMessage(knowledge_page=await view(request, principal.sender(request.sender))))
 
     async def change_knowledge(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.change_knowledge
+        mask_fields(request, _CHANGED_TEXTS, self._redact)
         change = choose(self._changes, request.change, "change")
         reply.send(pb.ServerMessage(knowledge_changed=await change(request, principal.sender(request.sender))))
 

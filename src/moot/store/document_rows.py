@@ -4,7 +4,7 @@ The passages of an owner lie in one range of numbers, so a search reads nothing 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 import msgspec
@@ -113,14 +113,22 @@ def list_unfinished(db: apsw.Connection) -> list[tuple[ConversationKey, Source]]
     return [(ConversationKey(agent, sender), _read_source(row)) for agent, sender, *row in found]
 
 
-def forget_source(db: apsw.Connection, owner: ConversationKey, source: int) -> int:
+class ForgottenSource(NamedTuple):
+    """How many documents and passages were deleted with a source."""
+
+    documents: int
+    passages: int
+
+
+def forget_source(db: apsw.Connection, owner: ConversationKey, source: int) -> ForgottenSource:
     number = _is_owned(db, owner, source)
     if not number:
-        return 0
+        return ForgottenSource(0, 0)
     names = [name for (name,) in db.execute("SELECT name FROM documents WHERE source = ?", (source,))]
+    passages = sum(each.passages for each in list_sources(db, owner) if each.source.number == source)
     remove_documents(db, owner, source, names)
     db.execute("DELETE FROM document_sources WHERE number = ?", (source,))
-    return len(names)
+    return ForgottenSource(len(names), passages)
 
 
 def _read_source(row: Sequence[Any]) -> Source:

@@ -40,9 +40,10 @@ class SqliteDocuments:
         return await self._store.read(document_rows.list_unfinished)
 
     async def forget_source(self, owner: ConversationKey, source: int) -> int:
-        count = await self._store.write(lambda db: document_rows.forget_source(db, owner, source), "documents")
-        await self._store.purge()
-        return count
+        forgotten = await self._store.write(lambda db: document_rows.forget_source(db, owner, source), "documents")
+        if forgotten.passages:
+            await self._store.purge()
+        return forgotten.documents
 
     async def list_documents(
         self, owner: ConversationKey, source: int, names: Sequence[str] | None = None

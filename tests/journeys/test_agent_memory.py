@@ -83,6 +83,38 @@ async def test_an_agent_is_shown_what_it_remembers_after_the_history(
         assert "- boat" not in shown(last_body(provider))
 
 
+async def test_a_memory_is_replaced_recalled_and_forgotten_by_its_agent_alone(
+    remembering: LiveDaemon, provider: Provider
+) -> None:
+    def call(tool: str, **arguments: Any) -> dict[str, Any]:
+        return {"calls": [{"name": f"memory_agent_{tool}", "arguments": arguments}]}
+
+    async def use(agent: str, *steps: dict[str, Any]) -> list[Any]:
+        provider.program(*steps, {"text": "Done."})
+        async with remembering.client() as talk:
+            heard = [each.output for each in (await talk.say(agent, "go on", "sue")).of("tool_result")]
+        return [json.loads(each) if each.startswith("{") else each for each in heard]
+
+    saved, again, missing, bad, found = await use(
+        "ada",
+        save("boat", "The boat is blue"),
+        save("boat", "The boat is red", confidence=0.9, tags=["sea"]),
+        call("forget"),
+        save("tone", "Answer briefly.", kind="mood"),
+        call("recall", query="boat"),
+    )
+    assert (saved["status"], again["message"]) == ("saved", "boat was overwritten.")
+    assert (missing, bad.partition(".")[0]) == ("missing key parameter", "'mood' is not a kind of memory")
+    (memory,) = found["results"]
+    assert (memory["content"], memory["confidence"], memory["tags"]) == ("The boat is red", 0.9, ["sea"])
+    # Another agent of the same person neither finds nor forgets it.
+    (others, theirs) = await use("bob", call("recall", query="boat"), call("forget", key="boat"))
+    assert (others["count"], theirs["message"]) == (0, "There is no memory boat.")
+    (gone, nothing) = await use("ada", call("forget", key=" boat "), call("recall", query="boat"))
+    assert (gone["status"], gone["message"], nothing["count"]) == ("forgotten", "boat is forgotten.", 0)
+    assert remembering.cli_json("memory", "--as", "sue")["data"] == []
+
+
 LOOK = '''
 from moot.tools import tool
 

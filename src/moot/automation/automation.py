@@ -63,18 +63,19 @@ class Automation:
             )
         )
         self.library = WorkflowLibrary(executor=self.workflows, saved=SavedWorkflows(workflows), jobs=self.jobs)
-        tasks = BackgroundTasks(teammates=runtime.teammates, store=d.storage.store)
+        tasks = BackgroundTasks(teammates=runtime.teammates, store=d.storage.store, causes=runtime.peers.causes)
         chooser = AgentChooser(
             may_direct=may_direct, find_live=runtime.teammates.find_live, find_step=runtime.find_step
         )
         d.tools.register(
-            *build_cron_tools(self.jobs, runtime.teammates, chooser),
+            *build_cron_tools(self.jobs, runtime.teammates, chooser, runtime.peers.causes),
             *build_bg_tools(tasks, runtime.requests.resolve_agent, chooser),
             *build_workflow_tools(
                 executor=self.workflows,
                 workflows=d.storage.workflows,
                 library=self.library,
                 chooser=chooser,
+                causes=runtime.peers.causes,
                 off_limits=off_limits,
             ),
         )

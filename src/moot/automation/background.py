@@ -17,6 +17,7 @@ from moot.domain.run import Run, RunKind
 from moot.domain.run_view import RunView
 from moot.domain.senders import BACKGROUND_SENDER, SenderSet
 from moot.engine.run_results import load_result, load_results
+from moot.multiagent.peers.mail_causes import MailCauses
 from moot.multiagent.teammates.run_factory import SpawnRequest
 from moot.multiagent.teammates.teammates import Teammates
 
@@ -30,6 +31,7 @@ _SHOWN_ENDED = 50
 class BackgroundTasks(Struct, frozen=True, kw_only=True):
     teammates: Teammates
     store: Store
+    causes: MailCauses
 
     async def submit(self, context: RunContext, agent: str, prompt: str, delivery: JobDelivery) -> RunView:
         """Start a background run for the conversation of a run. The same call starts it once."""
@@ -48,6 +50,7 @@ class BackgroundTasks(Struct, frozen=True, kw_only=True):
             root=owner if delivery is not JobDelivery.NOWHERE else None,
             report_to=ROOT if delivery is JobDelivery.OWNER else "",
             taint=context.taint,
+            cause=await self.causes.trace(context),
         )
         return await self.teammates.start(asked, owner=owner.sender, cwd=context.cwd, client_message_id=call)
 

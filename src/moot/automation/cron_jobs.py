@@ -26,6 +26,7 @@ from moot.domain.ids import make_id
 from moot.domain.near_names import suggest_name
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.cron import CronStore
+from moot.domain.run import NO_MAIL_CAUSE, MailCause
 from moot.domain.schedule import ScheduleKind, parse_schedule
 from moot.domain.senders import SenderSet
 from moot.domain.workflow_file import read_taint
@@ -52,6 +53,8 @@ class JobDraft(Struct, frozen=True, kw_only=True):
     cwd: str = ""
     search_path: str = ""
     taint: frozenset[str] = frozenset()
+    # The cause of the run that asks for it.
+    cause: MailCause = NO_MAIL_CAUSE
 
 
 class CronJobDependencies(Struct, frozen=True, kw_only=True):
@@ -111,6 +114,7 @@ class CronJobs:
             cwd=draft.cwd,
             search_path=draft.search_path,
             taint=draft.taint | read_taint(draft.workflow),
+            cause=draft.cause if schedule.kind is ScheduleKind.AT else NO_MAIL_CAUSE,
             created_at=now,
             updated_at=now,
             next_at=schedule.find_next(now, anchor=now),

@@ -20,6 +20,7 @@ from moot.domain.run_view import RunView
 from moot.domain.schedule import ScheduleKind, format_instant
 from moot.domain.senders import SenderSet
 from moot.domain.text import clean
+from moot.multiagent.peers.mail_causes import MailCauses
 from moot.multiagent.teammates.teammates import Teammates
 
 GROUP = "schedules"
@@ -30,9 +31,9 @@ _SHOWN_RESULT = 2_000
 _ID = {"type": "string", "description": "The id or name of the job."}
 
 
-def build_cron_tools(jobs: CronJobs, teammates: Teammates, chooser: AgentChooser) -> list[Tool]:
+def build_cron_tools(jobs: CronJobs, teammates: Teammates, chooser: AgentChooser, causes: MailCauses) -> list[Tool]:
     return [
-        CronAdd(jobs, chooser),
+        CronAdd(jobs, chooser, causes),
         CronList(jobs, teammates),
         CronPause(jobs),
         CronResume(jobs),
@@ -94,9 +95,10 @@ class CronAdd:
         fine=frozenset({"session_mode", "deliver_to", "timeout", "timezone", "missed", "agent"}),
     )
 
-    def __init__(self, jobs: CronJobs, chooser: AgentChooser) -> None:
+    def __init__(self, jobs: CronJobs, chooser: AgentChooser, causes: MailCauses) -> None:
         self._jobs = jobs
         self._chooser = chooser
+        self._causes = causes
 
     def line(self, arguments: dict[str, Any]) -> str:
         when = f"{arguments.get('schedule_type', '')} {arguments.get('schedule', '')}"
@@ -122,6 +124,7 @@ class CronAdd:
             cwd=context.cwd,
             search_path=context.search_path,
             taint=context.taint,
+            cause=await self._causes.trace(context),
         )
         job, is_new = await self._jobs.add(owner, draft)
         next_at = format_instant(job.next_at, job.schedule.zone) if job.next_at is not None else "never"

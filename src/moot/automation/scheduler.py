@@ -108,6 +108,7 @@ class Scheduler:
                 cwd=job.cwd,
                 search_path=job.search_path,
                 taint=job.taint,
+                cause=job.cause,
             )
         )
 

@@ -57,6 +57,7 @@ class WorkflowReports:
                 cwd=run.cwd,
                 search_path=run.search_path,
                 delivers=(report.id,),
+                cause=run.cause,
             )
             self._supervisor.start(f"report {report.id}", self._send(request))
 

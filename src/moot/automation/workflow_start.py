@@ -8,7 +8,7 @@ from msgspec import Struct
 from moot.domain.agent import ROOT
 from moot.domain.conversation import ConversationKey
 from moot.domain.ids import make_id
-from moot.domain.run import Limits, Run, RunKind, RunRequest, RunStatus, Spawn
+from moot.domain.run import NO_MAIL_CAUSE, Limits, MailCause, Run, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.senders import RUN_SENDERS, WORKFLOW_SENDER, owner_of
 from moot.domain.workflow import Workflow, WorkflowLaunch, WorkflowReport, WorkflowRun, WorkflowStep
 from moot.domain.workflow_file import parse_workflow
@@ -32,6 +32,8 @@ class WorkflowStart(Struct, frozen=True, kw_only=True):
     cwd: str = ""
     search_path: str = ""
     taint: frozenset[str] = frozenset()
+    # The cause of the run that starts it.
+    cause: MailCause = NO_MAIL_CAUSE
 
 
 async def read_workflow(source: str, *, file: str = "", agents: Collection[str] | None = None) -> Workflow:
@@ -64,6 +66,7 @@ def _make_run(start: WorkflowStart, workflow: Workflow, *, now: float, rng: Rand
         cwd=start.cwd,
         search_path=start.search_path,
         taint=start.taint,
+        cause=start.cause,
     )
 
 
@@ -110,6 +113,7 @@ def make_step_run(  # noqa: PLR0913 - what one attempt at a step consists of
             limits=Limits(seconds=step.timeout),
             root=workflow.origin,
             taint=taint,
+            cause=workflow.cause,
         ),
         status=RunStatus.QUEUED,
         created_at=now,

@@ -12,10 +12,10 @@ from moot.automation.owners import AgentChooser
 from moot.automation.saved_workflows import SavedWorkflow, SavedWorkflows
 from moot.automation.workflow_executor import WorkflowExecutor
 from moot.automation.workflow_library import SaveOrder, WorkflowLibrary
+from moot.automation.workflow_reach import WorkflowReach
 from moot.automation.workflow_start import WorkflowStart, find_person_key, list_agents
 from moot.domain.ask import Binding
-from moot.domain.conversation import ConversationKey
-from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, TooLarge
+from moot.domain.errors import BadRequest, Conflict, MootError, TooLarge
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.ports.workflows import Workflows
 from moot.domain.prompt import Safety, ToolSpec
@@ -26,6 +26,7 @@ from moot.domain.workflow import WorkflowRun
 from moot.domain.workflow_file import check_name
 from moot.domain.workflow_view import StepView, WorkflowView
 from moot.domain.workflow_yaml import MAX_BYTES
+from moot.multiagent.peers.mail_causes import MailCauses
 from moot.tools.files.confined_paths import ConfinedFolder, translate_errors
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.threads import run_in_thread
@@ -49,39 +50,17 @@ def build_workflow_tools(
     workflows: Workflows,
     library: WorkflowLibrary,
     chooser: AgentChooser,
+    causes: MailCauses,
     off_limits: Callable[[], OffLimits],
 ) -> list[Tool]:
-    reach = _Reach(workflows, chooser)
+    reach = WorkflowReach(workflows, chooser)
     return [
-        WorkflowRunTool(executor, library.saved, chooser, off_limits),
+        WorkflowRunTool(executor, library.saved, chooser, causes, off_limits),
         WorkflowStatusTool(executor, reach),
         WorkflowListTool(reach),
         WorkflowCancelTool(executor, reach),
         WorkflowSaveTool(executor, library, chooser),
     ]
-
-
-class _Reach:
-    """Which workflow runs an agent sees: those its conversation started; one that directs others, all of the sender."""
-
-    def __init__(self, workflows: Workflows, chooser: AgentChooser) -> None:
-        self._workflows = workflows
-        self._chooser = chooser
-
-    async def require(self, run_id: str, context: RunContext) -> WorkflowRun:
-        run = await self._workflows.get(run_id)
-        if run is None or not self._includes(run, find_person_key(context.asks_in)):
-            raise NotFound(f"there is no workflow run {run_id!r}", fix="See workflow_list.")
-        return run
-
-    async def list_runs(self, context: RunContext, limit: int) -> list[WorkflowRun]:
-        owner = find_person_key(context.asks_in)
-        senders = SenderSet(names=(owner.sender,))
-        found = await self._workflows.list_runs(senders, limit=_LOOKED_THROUGH)
-        return [run for run in found if self._includes(run, owner)][:limit]
-
-    def _includes(self, run: WorkflowRun, owner: ConversationKey) -> bool:
-        return run.owner == owner.sender and (run.origin == owner or self._chooser.may_direct(owner.agent))
 
 
 class WorkflowRunTool:
@@ -111,11 +90,13 @@ class WorkflowRunTool:
         executor: WorkflowExecutor,
         saved: SavedWorkflows,
         chooser: AgentChooser,
+        causes: MailCauses,
         off_limits: Callable[[], OffLimits],
     ) -> None:
         self._executor = executor
         self._saved = saved
         self._chooser = chooser
+        self._causes = causes
         self._off_limits = off_limits
 
     def line(self, arguments: dict[str, Any]) -> str:
@@ -156,6 +137,7 @@ class WorkflowRunTool:
                 cwd=context.cwd,
                 search_path=context.search_path,
                 taint=context.taint | text.taint,
+                cause=await self._causes.trace(context),
             )
         )
         message = f"The workflow {run.name} was started. Its results come as a message; workflow_status shows progress."
@@ -204,7 +186,7 @@ class WorkflowStatusTool:
         checks_arguments=True,
     )
 
-    def __init__(self, executor: WorkflowExecutor, reach: _Reach) -> None:
+    def __init__(self, executor: WorkflowExecutor, reach: WorkflowReach) -> None:
         self._executor = executor
         self._reach = reach
 
@@ -271,7 +253,7 @@ class WorkflowListTool:
         },
     )
 
-    def __init__(self, reach: _Reach) -> None:
+    def __init__(self, reach: WorkflowReach) -> None:
         self._reach = reach
 
     def line(self, arguments: dict[str, Any]) -> str:
@@ -301,7 +283,7 @@ class WorkflowCancelTool:
         checks_arguments=True,
     )
 
-    def __init__(self, executor: WorkflowExecutor, reach: _Reach) -> None:
+    def __init__(self, executor: WorkflowExecutor, reach: WorkflowReach) -> None:
         self._executor = executor
         self._reach = reach
 

@@ -12,7 +12,7 @@ from moot.domain.agent import ROOT
 from moot.domain.approval import digest
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
-from moot.domain.run import Limits, Run, RunKind, RunRequest, RunStatus, Spawn
+from moot.domain.run import NO_MAIL_CAUSE, Limits, MailCause, Run, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.schedule import Schedule, ScheduleKind, parse_duration
 from moot.domain.senders import CRON_SENDER
 from moot.domain.workflow import WorkflowRun, WorkflowStatus
@@ -89,6 +89,8 @@ class CronJob(Struct, frozen=True, kw_only=True):
     search_path: str = ""
     # The sources of untrusted text that the prompt may contain.
     taint: frozenset[str] = frozenset()
+    # The cause of the run that asked for it, if it fires once. A repeated job begins anew each time.
+    cause: MailCause = NO_MAIL_CAUSE
     created_at: float = 0.0
     updated_at: float = 0.0
     is_paused: bool = False
@@ -222,6 +224,7 @@ def make_job_run(job: CronJob, *, run_id: str, due_at: float, now: float) -> Run
             limits=Limits(seconds=job.timeout),
             taint=job.taint,
             root=job.owner if job.delivers else None,
+            cause=job.cause,
         ),
         status=RunStatus.QUEUED,
         created_at=now,

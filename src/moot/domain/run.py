@@ -96,6 +96,18 @@ def least(first: _N | None, second: _N | None) -> _N | None:
     return min(first, second)
 
 
+class MailCause(Struct, frozen=True, gc=False):
+    """What led to a run, as far as mail did. The mail that the run sends, and all that this causes, counts together."""
+
+    # The run that all of it began with; empty for a run that begins it itself.
+    thread: str = ""
+    # How many mails in a row led to the run, each sent by an agent that the previous one woke.
+    hops: int = 0
+
+
+NO_MAIL_CAUSE = MailCause()
+
+
 class RunRequest(Struct, frozen=True, kw_only=True):
     """Everything that makes an agent speak, as values. All ways to start a run differ only in these."""
 
@@ -131,6 +143,9 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     is_first: bool = False
     # The active run that is to be shown the message at its next step; empty if it is only a turn of its own.
     steers: str = ""
+    # The cause of the run whose call started this one, or whose result it reports. That of a run which mail starts is
+    # read from the mail.
+    cause: MailCause = NO_MAIL_CAUSE
 
     @property
     def asks_in(self) -> ConversationKey:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.run import Outcome, Run
+from moot.domain.run import NO_MAIL_CAUSE, MailCause, Outcome, Run
 from moot.domain.schedule import ScheduleKind
 from moot.domain.workflow_condition import Condition, fold
 
@@ -116,6 +116,8 @@ class WorkflowRun(Struct, frozen=True, kw_only=True):
     cwd: str = ""
     search_path: str = ""
     taint: frozenset[str] = frozenset()
+    # The cause of the run that started it.
+    cause: MailCause = NO_MAIL_CAUSE
     cancelled_at: float = 0.0
     ended_at: float = 0.0
     status: WorkflowStatus = WorkflowStatus.RUNNING

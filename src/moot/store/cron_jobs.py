@@ -19,7 +19,7 @@ from moot.domain.cron_job import (
     SkipReason,
 )
 from moot.domain.errors import BadRequest, Conflict
-from moot.domain.run import Run
+from moot.domain.run import MailCause, Run
 from moot.domain.schedule import Schedule, ScheduleKind
 from moot.domain.senders import SenderSet
 from moot.domain.token import cut_off_error, is_cut_off
@@ -29,7 +29,7 @@ from moot.store.sqlite import SqliteStore
 
 _COLUMNS = (
     "id, agent, sender, name, runs_as, prompt, workflow, schedule_kind, schedule, zone, conversation_mode, missed,"
-    " delivers, timeout, cwd, search_path, taint, created_at, updated_at, paused, next_at"
+    " delivers, timeout, cwd, search_path, taint, created_at, updated_at, paused, next_at, thread, hops"
 )
 _CHANGED = ", ".join(
     f"{name} = excluded.{name}" for name in _COLUMNS.split(", ") if name not in {"id", "agent", "sender", "created_at"}
@@ -111,7 +111,7 @@ def _save(db: apsw.Connection, job: CronJob, node: int) -> tuple[CronJob, bool]:
     else:
         job = replace(job, id=known.id, created_at=known.created_at)
     db.execute(
-        f"INSERT INTO cron_jobs ({_COLUMNS}) VALUES ({', '.join('?' * 21)})"
+        f"INSERT INTO cron_jobs ({_COLUMNS}) VALUES ({', '.join('?' * 23)})"
         f" ON CONFLICT (agent, sender, name) DO UPDATE SET {_CHANGED}",
         (
             job.id,
@@ -134,6 +134,8 @@ def _save(db: apsw.Connection, job: CronJob, node: int) -> tuple[CronJob, bool]:
             job.updated_at,
             int(job.is_paused),
             job.next_at,
+            job.cause.thread,
+            job.cause.hops,
         ),
     )
     return job, known is None
@@ -289,4 +291,5 @@ def _job(row: rows.Row) -> CronJob:
         updated_at=row[18],
         is_paused=bool(row[19]),
         next_at=row[20],
+        cause=MailCause(row[21], row[22]),
     )

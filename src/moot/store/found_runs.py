@@ -8,7 +8,7 @@ import apsw
 from moot.domain.conversation import ConversationKey
 from moot.domain.owner import OwnedRun
 from moot.domain.recovery import LeftRun
-from moot.domain.run import Delivery, Limits, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
+from moot.domain.run import Delivery, Limits, MailCause, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import CHILD_SENDER, WORKFLOW_SENDER, SenderSet
 from moot.domain.usage import RunUsage
@@ -50,7 +50,7 @@ _COLUMNS = (
     " reasoning, cost, steps, seconds, author, runs.taint, runs.root_id, kind, root_agent, root_sender,"
     f" parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason, allowed_tools, outlives, client_key,"
     f" {_DELIVERY}, coalesce(deliveries.run_id, ''), coalesce(deliveries.seq, 0), {_GRANTED}, {_DELIVERS}, rerun_of,"
-    " runs.search_path, steers, runs.tool_uses, report_to"
+    " runs.search_path, steers, runs.tool_uses, report_to, runs.thread, runs.hops"
 )
 _SELECT = (
     f"SELECT {_COLUMNS} FROM runs JOIN conversations ON conversations.id = runs.conversation"
@@ -113,6 +113,7 @@ def _request(row: rows.Row) -> RunRequest:
         rerun_of=row[50],
         search_path=row[51],
         steers=row[52],
+        cause=MailCause(row[55], row[56]),
     )
 
 

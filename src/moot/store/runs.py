@@ -233,12 +233,13 @@ def _duplicate_error(request: RunRequest) -> Conflict:
 
 _COLUMNS = (
     "id, conversation, speaker, status, content, cwd, max_steps, max_seconds, max_tokens, max_spend, client_message_id,"
-    " author, taint, root_id, root_agent, root_sender, created_at, started_at, user_seq, epoch, search_path"
+    " author, taint, root_id, root_agent, root_sender, created_at, started_at, user_seq, epoch, search_path,"
+    " thread, hops"
 )
-_INSERT_TURN = f"INSERT INTO runs ({_COLUMNS}) VALUES ({', '.join('?' * 21)})"
+_INSERT_TURN = f"INSERT INTO runs ({_COLUMNS}) VALUES ({', '.join('?' * 23)})"
 _INSERT_SPAWNED = (
     f"INSERT INTO runs ({_COLUMNS}, kind, parent_id, parent_call, parent_step, parent_seq, chain, spawn_reason,"
-    f" allowed_tools, outlives, client_key, report_to) VALUES ({', '.join('?' * 32)})"
+    f" allowed_tools, outlives, client_key, report_to) VALUES ({', '.join('?' * 34)})"
 )
 
 
@@ -283,6 +284,8 @@ def _insert(db: apsw.Connection, conversation: int, request: RunRequest, started
             started.user_seq,
             started.epoch,
             request.search_path,
+            request.cause.thread,
+            request.cause.hops,
             *(() if spawn is None else _spawn_values(request, spawn)),
         ),
     )

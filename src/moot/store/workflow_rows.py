@@ -8,14 +8,14 @@ from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.owner import taken_over_error
-from moot.domain.run import Run
+from moot.domain.run import MailCause, Run
 from moot.domain.senders import SenderSet
 from moot.domain.workflow import LISTED_SOURCE, StepAttempt, WorkflowReport, WorkflowRun, WorkflowStatus
 from moot.store import conversations, found_runs, rows
 
 _COLUMNS = (
     "id, name, source, owner, origin_agent, origin_sender, start_key, cwd, search_path, taint, created_at,"
-    " cancelled_at, ended_at, status, error"
+    " cancelled_at, ended_at, status, error, thread, hops"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM workflows"
 _SELECT_LISTED = _SELECT.replace(" source,", f" substr(source, 1, {LISTED_SOURCE}),")
@@ -36,7 +36,7 @@ def create(db: apsw.Connection, run: WorkflowRun, reports: Sequence[WorkflowRepo
         # Questions of its steps are asked there.
         conversations.claim(db, run.origin, run.created_at, node)
     db.execute(
-        f"INSERT INTO workflows ({_COLUMNS}, node) VALUES ({', '.join('?' * 16)})",
+        f"INSERT INTO workflows ({_COLUMNS}, node) VALUES ({', '.join('?' * 18)})",
         (
             run.id,
             run.name,
@@ -52,6 +52,8 @@ def create(db: apsw.Connection, run: WorkflowRun, reports: Sequence[WorkflowRepo
             run.ended_at,
             run.status.value,
             run.error,
+            run.cause.thread,
+            run.cause.hops,
             node,
         ),
     )
@@ -64,7 +66,7 @@ def create(db: apsw.Connection, run: WorkflowRun, reports: Sequence[WorkflowRepo
 
 def _run(row: rows.Row) -> WorkflowRun:
     run_id, name, source, owner, origin_agent, origin_sender, start_key, cwd, search_path, taint, *rest = row
-    created_at, cancelled_at, ended_at, status, error = rest
+    created_at, cancelled_at, ended_at, status, error, thread, hops = rest
     return WorkflowRun(
         id=run_id,
         name=name,
@@ -80,6 +82,7 @@ def _run(row: rows.Row) -> WorkflowRun:
         ended_at=ended_at,
         status=WorkflowStatus(status),
         error=error,
+        cause=MailCause(thread, hops),
     )
 
 

@@ -21,6 +21,7 @@ from moot.multiagent.peers.daemons.link import DaemonLink
 from moot.multiagent.peers.daemons.remote_directory import RemoteDirectory
 from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.losses import Losses
+from moot.multiagent.peers.mail_causes import MailCauses
 from moot.multiagent.peers.mail_sender import MailSender
 from moot.multiagent.peers.tools.peer_tools import build_tools
 from moot.multiagent.peers.tools.plans import PlanApprovals
@@ -79,6 +80,8 @@ class Peers:
             redact=d.redact,
             remote=self.others.sender if self.others is not None else None,
         )
+        # What led to a run, for everything that a run starts.
+        self.causes = MailCauses(mail=d.storage.mail, store=d.storage.store)
         self._replies = Replies(mailboxes=d.mailboxes, clock=d.clock)
         d.bus.observe(self._replies.on_mail, MailDelivered)
         d.bus.observe(self._wakes.on_run_started, RunStarted)
@@ -117,7 +120,7 @@ class Peers:
             directory=self.directory,
             sender=self.sender,
             mail=storage.mail,
-            store=storage.store,
+            causes=self.causes,
             replies=self._replies,
             plans=PlanApprovals(mail=storage.mail, sender=self.sender, replies=self._replies, clock=self._d.clock),
         )

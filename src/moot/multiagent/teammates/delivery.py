@@ -121,4 +121,5 @@ class Deliveries:
             # which may have used up its own, is a turn of its own.
             root_id=batch[0].root_id if batch[0].parent_id else "",
             delivers=tuple(run.id for run in batch),
+            cause=batch[0].request.cause,
         )

@@ -9,7 +9,18 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict
 from moot.domain.events import EventSource, RunSpawned
 from moot.domain.ports.tool import RunContext
-from moot.domain.run import Limits, Outcome, Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
+from moot.domain.run import (
+    NO_MAIL_CAUSE,
+    Limits,
+    MailCause,
+    Outcome,
+    Run,
+    RunEnd,
+    RunKind,
+    RunRequest,
+    RunStatus,
+    Spawn,
+)
 from moot.domain.scope import ALL_TOOLS, NO_TOOLS
 from moot.domain.senders import BACKGROUND_SENDER, CHILD_SENDER
 from moot.domain.usage import RunUsage
@@ -38,6 +49,8 @@ class SpawnRequest(Struct, frozen=True, kw_only=True):
     # The agent whose conversation with the person gets the result; empty for the one that the run works for.
     report_to: str = ""
     taint: frozenset[str] = frozenset()
+    # The cause of the run that starts it in the background.
+    cause: MailCause = NO_MAIL_CAUSE
 
 
 def build_spawned_run(
@@ -116,6 +129,7 @@ def background_run(
             limits=asked.limits,
             root=asked.root,
             taint=asked.taint,
+            cause=asked.cause,
         ),
         status=RunStatus.QUEUED,
         created_at=now,

@@ -7,14 +7,14 @@ import msgspec
 from moot.domain.bridge import BridgeType, parse_bridge
 from moot.domain.errors import BadRequest
 from moot.domain.events import MailRead
-from moot.domain.mail import MAIL_AUTHOR, MAX_BODY_BYTES, parse_uuid
+from moot.domain.mail import MAX_BODY_BYTES, parse_uuid
 from moot.domain.ports.mail import MailStore
-from moot.domain.ports.store import Store
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.text import clean, defuse
 from moot.multiagent.peers.directory import PeerDirectory
 from moot.multiagent.peers.letter import DeliveryReport, Letter, check_address, check_letter
+from moot.multiagent.peers.mail_causes import MailCauses
 from moot.multiagent.peers.mail_sender import MailSender
 from moot.multiagent.peers.tools.plans import PlanApprovals
 from moot.multiagent.peers.tools.replies import Replies, show_mail
@@ -31,11 +31,11 @@ def build_tools(
     directory: PeerDirectory,
     sender: MailSender,
     mail: MailStore,
-    store: Store,
+    causes: MailCauses,
     replies: Replies,
     plans: PlanApprovals,
 ) -> list[Tool]:
-    return [ListPeers(directory, sender), SendToPeer(directory, sender, mail, store, plans), WaitForPeer(replies)]
+    return [ListPeers(directory, sender), SendToPeer(directory, sender, mail, causes, plans), WaitForPeer(replies)]
 
 
 class ListPeers:
@@ -102,13 +102,18 @@ class SendToPeer:
     )
 
     def __init__(
-        self, directory: PeerDirectory, sender: MailSender, mail: MailStore, store: Store, plans: PlanApprovals
+        self,
+        directory: PeerDirectory,
+        sender: MailSender,
+        mail: MailStore,
+        causes: MailCauses,
+        plans: PlanApprovals,
     ) -> None:
         self._directory = directory
         self._plans = plans
         self._sender = sender
         self._mail = mail
-        self._store = store
+        self._causes = causes
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"to {arguments.get('to') or '?'}: {str(arguments.get('message', ''))[:200]}"
@@ -142,7 +147,7 @@ class SendToPeer:
 
     async def _write_letter(self, arguments: dict[str, Any], context: RunContext) -> Letter:
         goal = await self._mail.find_goal_of(context.key)
-        thread, hops = await self._trace_cause(context.root_id or context.run_id)
+        cause = await self._causes.trace(context)
         return Letter(
             origin=(context.run_id, context.call_id),
             from_agent=context.speaker,
@@ -152,19 +157,11 @@ class SendToPeer:
             body=arguments["message"],
             goal_id=arguments.get("goal_id") or "",
             correlation_id=arguments.get("correlation_id") or "",
-            thread=thread,
-            hops=hops,
+            thread=cause.thread,
+            hops=cause.hops,
             taint=context.taint,
             emit=context.emit,
         )
-
-    async def _trace_cause(self, run_id: str) -> tuple[str, int]:
-        """Return the thread of a run and how many mails in a row led to it; a run of a person begins a thread."""
-        run = await self._store.get_run(run_id)
-        if run is None or run.request.author != MAIL_AUTHOR:
-            return run_id, 0
-        causes = await self._mail.list_shown_by(run_id)
-        return causes[0].thread, max(mail.hops for mail in causes) + 1
 
 
 def _check_arguments(arguments: dict[str, Any], speaker: str) -> None:

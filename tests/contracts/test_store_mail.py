@@ -103,6 +103,24 @@ async def test_mail_is_read_with_the_message_that_shows_it(storage: Storage) -> 
 
 
 @with_storage
+async def test_mail_that_is_read_out_of_order_hides_no_older_mail(storage: Storage) -> None:
+    goal = await talk(storage)
+    older = [mail(goal, 1), mail(goal, 2)]
+    await storage.mail.send(older, now=NOW)
+    await storage.store.begin(request("run-2", "x", KEY), now=NOW)
+    for number in range(3, 3 * INBOX_CAPACITY):
+        assert await storage.mail.send([mail(goal, number)], now=NOW) == []
+        await storage.store.append(
+            KEY, "run-2", [user("mail", author=MAIL_AUTHOR)], now=NOW, delivers=[f"mail-{number}"]
+        )
+        assert await storage.mail.list_unread(KEY) == older
+    newest = mail(goal, 3 * INBOX_CAPACITY)
+    await storage.mail.send([newest], now=NOW)
+    assert await storage.mail.list_unread(KEY) == [*older, newest]
+    assert (await goal_of(storage)).unread == len([*older, newest])
+
+
+@with_storage
 async def test_a_run_that_mail_started_shows_it_and_counts_as_a_wake(storage: Storage) -> None:
     goal = await talk(storage)
     for number in (1, 2):

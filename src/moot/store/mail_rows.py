@@ -4,6 +4,7 @@ A mail is read once the table of deliveries has its id.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import apsw
 
@@ -22,14 +23,19 @@ _IS_NOT_SHOWN = "NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.item_id =
 IS_UNREAD = f"evicted_at = 0 AND {_IS_NOT_SHOWN}"
 # Mail that a run was given just before it was evicted may have been shown after all.
 IS_DEAD = f"evicted_at > 0 AND {_IS_NOT_SHOWN}"
-# Unread mail is the newest of a conversation, since a reader is shown all there is; so only a few rows are read.
+# Unread mail is among the newest of a conversation, since a reader is shown all there is; so only a few rows are read.
+# Who waits for an answer reads it before older mail; `_keep_in_reach` numbers that anew before it is too old.
+_REACH = INBOX_CAPACITY + 1
 _LAST = (
     "SELECT number FROM mail AS newest WHERE newest.conversation = {conversation} AND newest.evicted_at = 0"
     " ORDER BY number DESC LIMIT "
 )
-NEWEST = f"{_LAST}{INBOX_CAPACITY + 1}"
+NEWEST = f"{_LAST}{_REACH}"
 _UNREAD = f"{FROM} WHERE number IN ({NEWEST.format(conversation='?')}) AND {IS_UNREAD} ORDER BY number"
-_LAST_UNREAD = f"{FROM} WHERE number IN ({_LAST.format(conversation='?')}?) AND {IS_UNREAD} ORDER BY number"
+_LAST_UNREAD = (
+    f"SELECT {COLUMNS}, number {FROM} WHERE number IN ({_LAST.format(conversation='?')}?)"
+    f" AND {IS_UNREAD} ORDER BY number"
+)
 # Whether there is more than a goal keeps, read or not. Most goals have less.
 _HAS_MANY = (
     "SELECT 1 FROM mail WHERE conversation = {conversation} AND evicted_at = 0"
@@ -37,6 +43,7 @@ _HAS_MANY = (
 )
 _HAS_MANY_MAILS = _HAS_MANY.format(conversation="?")
 _WHICH_HAVE_MANY = f"SELECT value FROM {dialect.each_value()} WHERE EXISTS ({_HAS_MANY.format(conversation='value')})"
+_OLDEST_IN_REACH = f"SELECT min(number) FROM ({NEWEST.format(conversation='?')})"
 _HAS_LIVE_RUN = (
     "SELECT 1 FROM runs JOIN conversations ON conversations.id = runs.conversation"
     " WHERE agent = ? AND sender = ? AND status <> 'ended' LIMIT 1"
@@ -146,8 +153,24 @@ def evict_oldest(db: apsw.Connection, conversation: int, now: float, *, added: i
     """
     if db.execute(_HAS_MANY_MAILS, (conversation,)).get is None:
         return []
-    unread = read(db, _LAST_UNREAD, conversation, INBOX_CAPACITY + added)
-    return _evict(db, unread[: max(0, len(unread) - INBOX_CAPACITY)], now, "too many unread messages")
+    store = notices.load_store_number(db)
+    found: list[Any] = db.execute(_LAST_UNREAD, (conversation, _REACH + added)).fetchall()
+    surplus = max(0, len(found) - INBOX_CAPACITY)
+    _keep_in_reach(db, conversation, [row[-1] for row in found[surplus:]])
+    return _evict(db, [make_mail(store, row) for row in found[:surplus]], now, "too many unread messages")
+
+
+def _keep_in_reach(db: apsw.Connection, conversation: int, unread: Sequence[int]) -> None:
+    """Make the unread mails with these numbers the newest ones, if read mail would hide the oldest of them."""
+    # Few numbers apart are fewer mails apart.
+    if not unread or unread[-1] - unread[0] < _REACH:
+        return
+    if unread[0] < db.execute(_OLDEST_IN_REACH, (conversation,)).get:
+        newest = db.execute("SELECT max(number) FROM mail").get
+        db.executemany(
+            "UPDATE mail SET number = ? WHERE number = ?",
+            [(newest + place, number) for place, number in enumerate(unread, start=1)],
+        )
 
 
 def evict_all(db: apsw.Connection, key: ConversationKey, now: float) -> list[Mail]:

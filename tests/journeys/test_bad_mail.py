@@ -150,6 +150,25 @@ async def test_a_full_stream_is_said_and_mail_flows_when_it_has_room(tmp_path: P
                 await until_empty(here)
 
 
+async def test_a_stream_that_is_removed_is_made_again_and_nothing_is_lost(tmp_path: Path) -> None:
+    with nats_server(tmp_path / "nats") as server:
+        desk = furnish(tmp_path / "desk", server, "desk", "ada")
+        laptop = furnish(tmp_path / "laptop", server, "laptop", "bob")
+        with daemon_thread(desk) as first, daemon_thread(laptop) as second:
+            async with first.client() as here, second.client() as there:
+                await there.say("bob", "hello")
+                await meet(here)
+                stranger = await nats.connect(server.url)
+                try:
+                    await stranger.jetstream().delete_stream("MOOT")
+                finally:
+                    await stranger.close()
+                await here.ask(send_mail=pb.SendMailMsg(agent="bob@laptop", content="the plan"))
+                await until_unread(there)
+                assert await read_all(there) == 1
+                await until_empty(here)
+
+
 async def test_a_broker_that_refuses_the_credentials_stops_nothing_here(home: Home, tmp_path: Path) -> None:
     with nats_server(tmp_path / "nats", "--user", "moot", "--pass", "right") as server:
         (tmp_path / "login").write_text("moot:wrong\n")

@@ -15,8 +15,8 @@ import nats.errors
 
 from moot.broker.credentials import NatsCredentials
 from moot.broker.nats_consumer import HandlingFailed, NatsConsumer
-from moot.broker.nats_errors import describe
-from moot.broker.nats_link import NatsLink, NatsSettings
+from moot.broker.nats_errors import describe, is_stream_missing
+from moot.broker.nats_link import STREAM_IS_GONE, NatsLink, NatsSettings
 from moot.broker.nats_malformed import remove_malformed
 from moot.domain.ports.broker import (
     BatchHandler,
@@ -131,6 +131,8 @@ class NatsBroker:
             except HandlingFailed as error:
                 logger.error("a batch of messages could not be handled; it is given again", exc_info=error.__cause__)
             except Exception as error:  # noqa: BLE001 - whatever the server answers, it is tried again
+                if is_stream_missing(error):
+                    link.give_up(STREAM_IS_GONE)
                 if not link.is_lost:
                     self._note_consuming(describe(error, self._settings.url))
             if not link.is_lost:

@@ -12,6 +12,7 @@ from moot.domain.errors import MootError
 # Numbers of JetStream errors (err_code).
 STREAM_DIFFERS = 10058
 FILTER_NOT_UNIQUE = 10100
+_STREAM_NOT_FOUND = 10059
 # The server has no room for a stream of that size; for another message of any stream (its disk, or max_file_store).
 _NO_ROOM_FOR_STREAM = frozenset({10028, 10047})
 _STORAGE_IS_FULL = 10023
@@ -35,6 +36,10 @@ def find_violation(error: Exception) -> PermissionViolation | None:
     if found is None:
         return None
     return PermissionViolation("publish" if found[1].lower() == "publish" else "subscribe", found[2])
+
+
+def is_stream_missing(error: BaseException) -> bool:
+    return isinstance(error, nats.js.errors.APIError) and error.err_code == _STREAM_NOT_FOUND
 
 
 def describe(error: BaseException, url: str) -> str:

@@ -32,6 +32,7 @@ _CONNECT_SECONDS = 2
 _ANSWER_SECONDS = 5.0
 _CLOSE_SECONDS = 2.0
 _MOST_PINGS = 2
+STREAM_IS_GONE = "the stream on the NATS server was removed; it is made again"
 # A server with a full disk does not answer, and only its log says why.
 _NOT_ACKNOWLEDGED = "the NATS server does not acknowledge messages; look at its log, its disk may be full"
 
@@ -240,8 +241,9 @@ class NatsLink:
 
     def _read_answer(self, data: bytes) -> Position | BrokerUnavailable:
         if not data:
-            # Only a header, which says that nobody has subscribed: there is no such stream.
-            return self.explain(nats.errors.NoRespondersError())
+            # Only a header, which says that nobody has subscribed: the stream was removed since it was opened.
+            self.give_up(STREAM_IS_GONE)
+            return BrokerUnavailable(STREAM_IS_GONE)
         try:
             answer = _decode_answer(data)
         except msgspec.MsgspecError:
@@ -272,11 +274,18 @@ class NatsLink:
             self._end_limits()
 
     async def _note_lost(self) -> None:
+        self._lose(self._error or nats.errors.ConnectionClosedError())
+
+    def give_up(self, reason: str) -> None:
+        """End the connection because of what the server lacks; the next one opens the stream again."""
+        self._lose(BrokerUnavailable(reason))
+
+    def _lose(self, error: Exception) -> None:
         if self.is_lost:
             return
         self.is_lost = True
-        self._error = self._error or nats.errors.ConnectionClosedError()
-        for sent in self._waiting.values():
+        self._error = error
+        for sent in list(self._waiting.values()):
             sent.publication.give_up(self.explain(self._error))
         self._end_limits()
         self._lost.set()

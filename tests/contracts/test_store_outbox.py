@@ -296,6 +296,19 @@ async def test_a_bridge_message_is_known_after_its_receiver_has_it_until_its_sen
 
 
 @with_storage
+async def test_what_is_received_again_gives_back_nothing_that_was_sent_again(storage: Storage) -> None:
+    goal = await talk(storage)
+    outbox = storage.outbox
+    sent = outgoing(1, from_goal=goal.id)
+    back = [ReturnedMail(mail=sent, state=NoticeState.EVICTED, reason="too many")]
+    receipt = Receipt(position=Position("s1", 1), returned=back)
+    assert list((await outbox.receive(receipt, now=NOW)).returned) == back
+    await outbox.resend(sent.id, now=NOW + 1)
+    assert list((await outbox.receive(receipt, now=NOW + 2)).returned) == []
+    assert await outbox.list_failed(limit=9) == []
+
+
+@with_storage
 async def test_a_daemon_gives_back_only_what_was_for_it_and_what_was_sent_is_kept(storage: Storage) -> None:
     goal = await talk(storage)
     outbox = storage.outbox

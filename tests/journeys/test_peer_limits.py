@@ -1,6 +1,9 @@
 """Mail in bulk, from others and for nobody: what it must not block, hide, start or leave behind."""
 
 import asyncio
+import json
+
+import pytest
 
 from moot.domain.mail import INBOX_CAPACITY, MAX_BODY_BYTES
 from moot.wire import moot_pb2 as pb
@@ -108,6 +111,32 @@ async def test_a_message_to_many_starts_no_more_runs_than_the_budget(home: Home)
             await talk.say("bob", "hello", "user:99")
             assert len(woken()) == 3
             assert sum(goal.unread for goal in await list_goals(talk)) == 9
+
+
+@pytest.mark.parametrize(
+    ("goals", "most", "refusal"),
+    [
+        (4, 3, "`*` would reach 4 goals, max 3; nothing was sent"),
+        (70, 1000, "agent `bob` has more than 64 live goals"),
+    ],
+)
+async def test_a_message_to_all_reaches_every_goal_or_none(home: Home, goals: int, most: int, refusal: str) -> None:
+    home.write_config(SCRIPTED + f"max_broadcast = {most}\n")
+    everyone = agent("ada", "tell", scripted_call("send_to_peer", to="*", message="the plan"), say("Sent."))
+    home.write_script(script(everyone, agent("bob", ".", say("I see."))))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            for number in range(goals):
+                await talk.say("bob", "hello", f"user:{number}")
+            (result,) = (await talk.say("ada", "tell")).of("tool_result")
+            assert refusal in result.output
+            assert not home.query("SELECT id FROM mail")
+            await talk.ask(delete=pb.DeleteMsg(agent="bob", sender="user:0", confirm=True))
+            for number in range(3, goals):
+                await talk.ask(delete=pb.DeleteMsg(agent="bob", sender=f"user:{number}", confirm=True))
+            (result,) = (await talk.say("ada", "tell")).of("tool_result")
+            reached = json.loads(result.output)
+            assert (len(reached["delivered_to"]), reached["unreachable_reasons"]) == (2, [])
 
 
 async def list_goals(talk: Talking) -> list[pb.GoalInfo]:

@@ -113,6 +113,7 @@ async def test_an_agent_lists_its_peers_and_writes_to_one_which_reads_it_in_its_
         ({"to": "bob", "message": "x", "correlation_id": "no"}, "send_to_peer: `correlation_id` is not a UUID"),
         ({"to": "bob", "message": "x", "goal_id": 7}, "send_to_peer: `goal_id` must be a string"),
         ({"to": "bob", "message": "x", "from": "owner"}, "send_to_peer: there is no parameter 'from'"),
+        ({"to": "*", "message": "x", "goal_id": UUID}, "send_to_peer: `goal_id` is one goal, `*` is all"),
         ({"to": "ghost", "message": "x"}, "unknown agent_id `ghost`"),
         ({"to": "cyd", "message": "x"}, "no live goals for agent_id `cyd`"),
         ({"to": "bob", "message": "x", "goal_id": UUID}, f"no live goal `{UUID}` of agent_id `bob`"),
@@ -573,3 +574,14 @@ async def test_an_answer_that_is_waited_for_is_shown_as_all_mail_and_escaped_onc
             provider.program({"match": "go on", "text": "Yes."})
             assert daemon.cli("ask", "ada", "go on", "--as", name).returncode == 0
             assert any(shown(each, "bob") for each in results(provider.bodies()[-1])) is is_shown
+
+
+@pytest.mark.parametrize("seconds", [0, -5])
+async def test_a_wait_without_time_is_refused(home: Home, seconds: int) -> None:
+    home.write_config(SCRIPTED)
+    waiting = scripted_call("wait_for_peer", correlation_id=UUID, timeout=seconds)
+    home.write_script(script(agent("ada", "wait", waiting, say("Oh."))))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            (result,) = (await talk.say("ada", "wait")).of("tool_result")
+            assert (result.is_error, "`timeout` must be at least 1 second" in result.output) == (True, True), result

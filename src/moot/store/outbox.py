@@ -172,7 +172,8 @@ def _receive(db: apsw.Connection, receipt: Receipt, now: float) -> ReceiptResult
     refused = [] if is_again else [*receipt.refused, *rejected]
     for each in refused:
         notices.add(db, [each.mail], each.state, each.reason)
-    returned = [kept for each in receipt.returned if (kept := _fail(db, each, now)) is not None]
+    given_back = [] if is_again else receipt.returned
+    returned = [kept for each in given_back if (kept := _fail(db, each, now)) is not None]
     if not is_again:
         db.execute(
             "INSERT INTO inbox_position VALUES (1, ?1, ?2) ON CONFLICT (id) DO UPDATE SET stream = ?1, sequence = ?2",

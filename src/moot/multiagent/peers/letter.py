@@ -12,6 +12,9 @@ from moot.domain.errors import BadRequest
 from moot.domain.events import EventBody
 from moot.domain.mail import Mail, check_body, make_mail_id, parse_uuid
 
+# Stands for all agents that the sender may write to.
+EVERYONE = "*"
+
 
 class Letter(Struct, frozen=True, kw_only=True):
     """What is to be sent. The daemon fills in who sends it; nothing of that comes from a model or a client."""
@@ -49,6 +52,8 @@ def check_letter(letter: Letter) -> None:
     """Raise BadRequest for a letter that cannot be sent, whoever it is for."""
     check_address(letter.to, letter.from_agent)
     check_body(letter.body)
+    if letter.goal_id and letter.to == EVERYONE:
+        raise BadRequest("`goal_id` is one goal, `*` is all", fix="Name the agent of the goal, or leave the goal out.")
     if letter.correlation_id and parse_uuid(letter.correlation_id) is None:
         raise BadRequest("`correlation_id` is not a UUID", fix="Leave it out, or send the one you are answering.")
 

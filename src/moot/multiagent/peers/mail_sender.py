@@ -5,6 +5,7 @@ mailboxes, and to wakes.py, which starts runs of idle agents.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
@@ -28,12 +29,11 @@ from moot.engine.mailboxes import Mailboxes
 from moot.engine.redact_text import LONG_TEXT, redact_text
 from moot.multiagent.peers.bridge import check_bridge, read_bridge
 from moot.multiagent.peers.directory import PeerDirectory, explain_refusal, explain_unknown, find_principal, make_source
-from moot.multiagent.peers.letter import DeliveryReport, Letter, check_letter, join_reports, make_mail_of
+from moot.multiagent.peers.letter import EVERYONE, DeliveryReport, Letter, check_letter, join_reports, make_mail_of
 from moot.multiagent.peers.losses import Losses
 from moot.multiagent.peers.transport.remote_sender import RemoteGoal, RemoteSender
 from moot.multiagent.peers.wakes import Wakes
 
-EVERYONE = "*"
 # How many goals of one agent a message may go to.
 _MOST_GOALS = 64
 
@@ -158,9 +158,13 @@ class MailSender:
         """Send to all agents the sender may write to. The cap is checked before anything is sent."""
         sender = self._directory.find(letter.from_agent)
         goals: list[MailTarget] = []
+        # More goals of one agent are not looked for.
+        crowded = ""
         for receiver in self._directory.list_local(letter.from_agent):
             if sender is None or not explain_refusal(sender, receiver):
-                goals += await self._find_goals(letter, receiver)
+                found = await self._find_goals(letter, receiver)
+                goals += found
+                crowded = receiver.name if len(found) > _MOST_GOALS else crowded
         elsewhere: list[RemoteGoal] = []
         if self._remote is not None and await self.is_of_owner(letter.root):
             elsewhere, _ = self._remote.find_goals(letter, sender, self._directory.list_remote())
@@ -170,6 +174,10 @@ class MailSender:
                 f"`*` would reach {count} goals, max {most}; nothing was sent",
                 fix="Name the agents one by one, or raise `max_broadcast` under [peers].",
             )
+        reached = Counter(goal.address for goal in elsewhere)
+        crowded = next((address for address, number in reached.items() if number > _MOST_GOALS), crowded)
+        if crowded:
+            raise _explain_crowded(crowded)
         if not count:
             return DeliveryReport(unreachable_reasons=("no live goals of any peer",))
         reports = [await self._deliver(letter, goals)]
@@ -294,9 +302,11 @@ class MailSender:
 
 def _check_count(letter: Letter, count: int) -> None:
     if count > _MOST_GOALS:
-        raise BadRequest(
-            f"agent `{letter.to}` has more than {_MOST_GOALS} live goals", fix="Name one of them with `goal_id`."
-        )
+        raise _explain_crowded(letter.to)
+
+
+def _explain_crowded(agent: str) -> BadRequest:
+    return BadRequest(f"agent `{agent}` has more than {_MOST_GOALS} live goals", fix="Name one of them with `goal_id`.")
 
 
 def _is_own(letter: Letter, goal: MailTarget, tokens: Sequence[Token]) -> bool:

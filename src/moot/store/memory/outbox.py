@@ -172,7 +172,8 @@ def _receive(db: Database, receipt: Receipt, now: float) -> ReceiptResult:
         refused = []
     for each in refused:
         notices.add(db, [each.mail], each.state, each.reason)
-    returned = [kept for each in receipt.returned if (kept := _fail(db, each, now)) is not None]
+    given_back = [] if is_again else receipt.returned
+    returned = [kept for each in given_back if (kept := _fail(db, each, now)) is not None]
     if not is_again:
         db.inbox_position.put(1, receipt.position)
     return ReceiptResult(stored=stored, evicted=evicted, refused=refused, returned=returned)

@@ -212,7 +212,10 @@ class WaitForPeer:
         correlation_id = parse_uuid(str(arguments["correlation_id"]))
         if correlation_id is None:
             raise BadRequest("`correlation_id` is not a UUID", fix="Use the one you gave to send_to_peer.")
-        seconds = min(int(arguments.get("timeout") or _DEFAULT_WAIT), _LONGEST_WAIT)
+        given = arguments.get("timeout")
+        seconds = _DEFAULT_WAIT if given is None else min(int(given), _LONGEST_WAIT)
+        if seconds < 1:
+            raise BadRequest("`timeout` must be at least 1 second", fix=f"Leave it out for {_DEFAULT_WAIT}.")
         with context.attending():
             mails = await self._replies.wait(context.key, context.run_id, correlation_id, seconds)
         for mail in mails:

@@ -140,6 +140,10 @@ async def test_a_full_stream_is_said_and_mail_flows_when_it_has_room(tmp_path: P
                     sent = await asyncio.to_thread(first.cli, "peers", "send", "bob@laptop", "the plan")
                     assert sent.returncode == 0, sent
                     assert "the broker's stream is full" in sent.stdout
+                    # A person who was not told sees it as well.
+                    for command in ("status", "doctor"):
+                        shown = (await asyncio.to_thread(first.cli, command)).stdout
+                        assert "the broker's stream is full" in " ".join(shown.split()), command
                     assert (await here.say("ada", "Are you there")).ended
                     # What was for a daemon that does not exist is removed by whoever runs the server.
                     await stranger.jetstream().purge_stream("MOOT")
@@ -148,6 +152,7 @@ async def test_a_full_stream_is_said_and_mail_flows_when_it_has_room(tmp_path: P
                 await until_unread(there)
                 assert await read_all(there) == 1
                 await until_empty(here)
+                assert first.cli_json("status")["data"]["broker"]["problem"] == ""
 
 
 async def test_a_stream_that_is_removed_is_made_again_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -292,7 +292,7 @@ def _render_broker(stats: pb.DaemonStats) -> list[str]:
         others = numbers.format_plural(broker.daemons, "other daemon")
         waiting = f" {numbers.format_plural(broker.waiting, 'message')} not received yet." if broker.waiting else ""
         lines = [f"Connected to the broker at {broker.url} as {broker.name}, with {others}.{waiting}"]
-        return [*lines, f"Messages of other daemons do not arrive: {broker.problem}"] if broker.problem else lines
+        return [*lines, f"Messages between daemons wait: {broker.problem}"] if broker.problem else lines
     return [f"Not connected to the broker: {broker.problem}"]
 
 

@@ -286,7 +286,7 @@ class DaemonRequests:
             url=broker.url,
             name=broker.name,
             connected=broker.is_connected,
-            problem=clean(broker.problem or others.directory.problem),
+            problem=clean(broker.problem or others.directory.problem or others.relay.refusal),
             waiting=await others.count_waiting(),
             daemons=others.directory.count_live(),
             dropped=others.receiver.dropped,
@@ -296,8 +296,8 @@ class DaemonRequests:
         broker, others = self._d.broker, self._d.others
         if not broker.is_shared:
             return []
-        if broker.problem:
-            message = f"Messages to other daemons are kept: {clean(broker.problem).rstrip('.')}."
+        if problem := broker.problem or others.relay.refusal:
+            message = f"Messages to other daemons are kept: {clean(problem).rstrip('.')}."
             return [pb.Finding(level="error", check="broker", message=message, fix="See: moot help broker")]
         waiting = await others.count_waiting()
         connected = f"Connected to {broker.url} as {broker.name}; {waiting} messages wait for other daemons."

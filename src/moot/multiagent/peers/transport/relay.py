@@ -105,6 +105,11 @@ class Relay:
             and all(item.number == number for number, item in enumerate(items, start=self._last_loaded + 1))
         )
 
+    @property
+    def refusal(self) -> str:
+        """Why the broker does not accept mail although there is a connection; empty if it does."""
+        return self._refusal if self._queues and self._link.is_up else ""
+
     def explain_delay(self) -> str:
         """Return why an item is still in the outbox, for its sender."""
         if not self._link.is_up:

@@ -305,6 +305,9 @@ async def test_mail_wakes_an_idle_agent_that_allows_it_and_the_answer_can_be_wai
             trace = daemon.cli("history", "bob").stdout
             assert "✉ ada → bob: how many?" in trace
             assert "peer-message" not in trace
+            # What happened while the person was away says what the run was about.
+            await eventually(lambda: "completed: mail from ada: how many?" in daemon.cli("digest", "bob").stdout)
+            assert "PEER MESSAGES" not in daemon.cli("digest", "bob").stdout
 
 
 async def test_two_agents_that_answer_each_other_stop_at_the_budget(home: Home) -> None:

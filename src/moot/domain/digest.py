@@ -77,8 +77,14 @@ def _list_messages(entries: Sequence[Entry]) -> Iterable[DigestItem]:
 def _list_runs(runs: Iterable[Run]) -> Iterable[DigestItem]:
     for run in runs:
         if run.end is not None and run.kind is not RunKind.TEAMMATE:
-            text = f"{run.end.outcome}: {run.instruction}"
+            text = f"{run.end.outcome}: {_describe_request(run)}"
             yield DigestItem(kind=DigestKind.RUN, at=run.ended_at, agent=run.agent, text=text, id=run.id)
+
+
+def _describe_request(run: Run) -> str:
+    """Return what a run was asked: of one that mail has started, the first message."""
+    mails = list_mail_in(run.instruction) if run.request.author == MAIL_AUTHOR else []
+    return f"mail from {mails[0][0]}: {mails[0][1]}" if mails else run.instruction
 
 
 def _list_mail(entries: Sequence[Entry], unread: Iterable[Mail]) -> Iterable[DigestItem]:

@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.digest import Visit
-from moot.domain.errors import NotFound
+from moot.domain.errors import Conflict, NotFound
 from moot.domain.goal import Goal, GoalKind, GoalState, MailTarget, make_goal_id, read_goal_id
 from moot.domain.mail import INBOX_CAPACITY, MAIL_AUTHOR, Mail
 from moot.domain.message import user
+from moot.domain.outbox import make_resent_id
 from moot.domain.ports.storage import Storage
 from moot.domain.run import Run, RunStatus, Spawn
 from moot.domain.token import Token
@@ -157,11 +158,32 @@ async def test_one_message_too_many_evicts_the_oldest(storage: Storage) -> None:
     found = [await storage.mail.find_dead(each) for each in ("mail-1", "mail-3", "mail-x")]
     assert found == [full[0], None, None]
     # Sent again, it is the newest, and evicts another.
-    assert await storage.mail.revive("mail-1", now=NOW + 2) == (full[0], [full[2]])
-    assert [each.id for each in await storage.mail.list_unread(KEY)][-1] == "mail-1"
+    again = replace(full[0], id=make_resent_id(full[0]))
+    assert await storage.mail.revive("mail-1", now=NOW + 2) == (again, [full[2]])
+    assert (await storage.mail.list_unread(KEY))[-1] == again
     for unknown in ("mail-1", "mail-x"):
         with pytest.raises(NotFound):
             await storage.mail.revive(unknown, now=NOW)
+
+
+@with_storage
+async def test_mail_that_its_sender_has_sent_again_is_not_delivered_twice(storage: Storage) -> None:
+    goal = await talk(storage)
+    await storage.mail.send([mail(goal)], now=NOW)
+    await storage.mail.evict(KEY, now=NOW)
+    await storage.mail.send([replace(mail(goal), id=make_resent_id(mail(goal)))], now=NOW)
+    with pytest.raises(Conflict):
+        await storage.mail.revive("mail-1", now=NOW)
+    assert len(await storage.mail.list_unread(KEY)) == 1
+
+
+@with_storage
+async def test_mail_of_this_store_keeps_its_id_when_it_is_delivered_again(storage: Storage) -> None:
+    goal = await talk(storage)
+    own = mail(goal, from_goal=goal.id)
+    await storage.mail.send([own], now=NOW)
+    await storage.mail.evict(KEY, now=NOW)
+    assert await storage.mail.revive("mail-1", now=NOW) == (own, [])
 
 
 @with_storage

@@ -356,3 +356,27 @@ async def test_an_agent_is_told_that_another_daemon_has_evicted_its_mail(desk: H
             assert await told_of(talk, "ada", "- to bob@laptop (goal ") == 1
             assert await told_of(talk, "ada", "&quot;the plan&quot;: too many unread messages") == 1
             assert await told_of(other, "bob", "1 message for you was evicted unread (from ada@desk)") == 1
+
+
+@pytest.mark.parametrize("first_side", ["sender", "receiver"])
+async def test_mail_that_is_sent_again_on_both_sides_is_shown_once(desk: Home, laptop: Home, first_side: str) -> None:
+    with daemon_thread(desk) as here, daemon_thread(laptop) as there:
+        async with here.client() as talk, there.client() as other:
+            await other.say("bob", "hello")
+            await meet(talk)
+            await talk.ask(send_mail=pb.SendMailMsg(agent="bob@laptop", content="the plan"))
+            await until_unread(other)
+            for number in range(64):
+                await other.ask(send_mail=pb.SendMailMsg(agent="bob", content=f"message {number}"))
+            (mail_id,) = await eventually(lambda: list_dead(here))
+            assert list_dead(there) == [mail_id]
+            await other.say("bob", "read them")
+            sides = (here, there) if first_side == "sender" else (there, here)
+            assert sides[0].cli("peers", "resend", mail_id).returncode == 0
+            await until_unread(other)
+            again = sides[1].cli("peers", "resend", mail_id)
+            if first_side == "sender":
+                assert "was sent again already" in again.stderr
+            await talk.ask(send_mail=pb.SendMailMsg(agent="bob@laptop", content="the next"))
+            await until_unread(other, 2)
+            assert await read_all(other) == 1

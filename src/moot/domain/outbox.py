@@ -6,7 +6,10 @@ Stored by store/outbox.py and store/known_daemons.py, sent and received by multi
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from moot.domain.errors import Conflict
+from moot.domain.goal import read_goal_id
 from moot.domain.inbox_message import NoticeState
 from moot.domain.mail import Mail, make_mail_id
 from moot.domain.uuid_text import hash_to_uuid
@@ -88,3 +91,16 @@ def make_notice_id(mail_id: str, state: NoticeState) -> str:
 def make_resent_id(mail: Mail) -> str:
     """Return the id of a mail that is sent again after it was given back: its receiver may know the first one."""
     return make_mail_id(mail.id, "resent", mail.goal_id)
+
+
+def name_again(mail: Mail, store: int) -> Mail:
+    """Return evicted mail as it is delivered again in a store.
+
+    Mail of another store may be sent again there too: it gets the same id from both daemons, so that it is shown once.
+    """
+    sender = read_goal_id(mail.from_goal)
+    return mail if sender is None or sender[0] == store else replace(mail, id=make_resent_id(mail))
+
+
+def make_repeated_error(mail_id: str) -> Conflict:
+    return Conflict(f"{mail_id} was sent again already", fix="See `moot goals`: it is unread, or was read.")

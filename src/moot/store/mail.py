@@ -9,6 +9,7 @@ from moot.domain.errors import NotFound
 from moot.domain.goal import Goal, GoalState, MailTarget, make_goal_id
 from moot.domain.lost_mail import LostMail
 from moot.domain.mail import DeadMail, Mail
+from moot.domain.outbox import make_repeated_error, name_again
 from moot.domain.senders import RESERVED_SENDERS
 from moot.domain.token import Token
 from moot.store import dialect, lost_mail, mail_rows, rows, sent_bridges
@@ -231,7 +232,10 @@ def _revive(db: apsw.Connection, mail_id: str, now: float) -> tuple[Mail, list[M
     mail = _find_dead(db, mail_id)
     if mail is None:
         raise NotFound(f"there is no evicted mail {mail_id}", fix="List it with `moot peers dead`.")
+    again = name_again(mail, load_store_number(db))
+    if again.id != mail_id and db.execute("SELECT 1 FROM mail WHERE id = ?", (again.id,)).get is not None:
+        raise make_repeated_error(mail_id)
     # Stored again as the newest. It keeps its id, so that it is shown once; if it is evicted again, that is told again.
     lost_mail.forget_told(db, "mail WHERE id = ?", mail_id)
     db.execute("DELETE FROM mail WHERE id = ?", (mail_id,))
-    return mail, _send(db, [mail], now)
+    return again, _send(db, [again], now)

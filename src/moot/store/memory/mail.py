@@ -10,6 +10,7 @@ from moot.domain.goal import Goal, GoalState, MailTarget, make_goal_id, read_goa
 from moot.domain.inbox_message import NoticeState
 from moot.domain.lost_mail import LostMail
 from moot.domain.mail import INBOX_CAPACITY, DeadMail, Mail
+from moot.domain.outbox import make_repeated_error, name_again
 from moot.domain.run import RunKind, RunStatus
 from moot.domain.senders import is_reserved
 from moot.domain.token import Token
@@ -243,6 +244,9 @@ def _revive(db: Database, mail_id: str, now: float) -> tuple[Mail, list[Mail]]:
     mail = _find_dead(db, mail_id)
     if mail is None:
         raise NotFound(f"there is no evicted mail {mail_id}", fix="List it with `moot peers dead`.")
+    again = name_again(mail, db.identity)
+    if again.id != mail_id and db.mail.get(again.id) is not None:
+        raise make_repeated_error(mail_id)
     lost_mail.forget_told(db, [mail_id])
     db.mail.remove(mail_id)
-    return mail, _send(db, [mail], now)
+    return again, _send(db, [again], now)

@@ -342,6 +342,9 @@ class Loop:
             progress = state.progress
             progress.used_tools = True
             progress.calls, progress.results, progress.flushed = calls, {}, 0
+            # A daemon that was paused while it started learns here that another one has taken over, and made the calls.
+            progress.recorder.write([], progress.spent)
+            await progress.recorder.settle()
             await self._make_calls(state, Reply(calls=list(calls)))
         return bool(calls)
 

@@ -1,11 +1,13 @@
 """Mail between agents: stored once, shown once, evicted when there is too much, and gone with its conversation."""
 
+import asyncio
 from uuid import UUID
 
 import pytest
 from msgspec.structs import replace
 
-from moot.domain.conversation import ConversationKey
+from moot.domain.ask import Ask, AskKind
+from moot.domain.conversation import Conversation, ConversationKey
 from moot.domain.digest import Visit
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.goal import Goal, GoalKind, GoalState, MailTarget, make_goal_id, read_goal_id
@@ -13,7 +15,7 @@ from moot.domain.mail import INBOX_CAPACITY, MAIL_AUTHOR, Mail
 from moot.domain.message import user
 from moot.domain.outbox import make_resent_id
 from moot.domain.ports.storage import Storage
-from moot.domain.run import Run, RunStatus, Spawn
+from moot.domain.run import Run, RunKind, RunStatus, Spawn
 from moot.domain.token import Token
 from tests.contracts.store_kit import DONE, KEY, OTHER, Disk, request, with_disk, with_storage
 
@@ -277,3 +279,49 @@ async def test_mail_survives_a_restart(disk: Disk) -> None:
     assert await second.mail.list_unread(KEY) == [mail(goal)]
     assert (await goal_of(second)).id == goal.id
     await second.store.close()
+
+
+@with_storage
+async def test_what_arrives_during_an_import_belongs_to_the_imported_conversation(storage: Storage) -> None:
+    """The mail, the asks of background runs, what is queued with the results that it delivers, and the settings."""
+    store = storage.store
+    for number in (1, 2):
+        run = Run(
+            request=request(f"arun-{number}", "do", ConversationKey("ada", f"bg:arun-{number}"), root=KEY),
+            status=RunStatus.QUEUED,
+            created_at=NOW,
+            spawn=Spawn(kind=RunKind.BACKGROUND),
+        )
+        await store.spawn(run)
+        await store.begin(run.request, now=NOW)
+    await store.end(ConversationKey("ada", "bg:arun-1"), "arun-1", DONE, [], now=NOW)
+    past = [(user(f"message {number} " + "x" * 600), NOW) for number in range(3_000)]
+    importing = asyncio.ensure_future(store.restore_conversation(Conversation(key=KEY, title="Old"), past, []))
+    await asyncio.sleep(0)
+    await store.set_mode(KEY, "plan", now=NOW)
+    await store.set_auto_approve(KEY, "reads", now=NOW)
+    await store.set_model(KEY, "big", now=NOW)
+    await store.set_cwd(KEY, "/there", now=NOW)
+    await store.set_project_files(KEY, used=False, now=NOW)
+    await store.set_visit(KEY, Visit(at=NOW, away_since=3.0))
+    await storage.mail.send([mail(await goal_of(storage))], now=NOW)
+    asked = await storage.asks.open(
+        Ask(id="a", kind=AskKind.QUESTION, key=KEY, run_id="arun-2", call_id="c", speaker="ada", tool="ask_user")
+    )
+    await store.enqueue(request("late", "it is done", delivers=("arun-1",)), now=NOW)
+    assert not importing.done()
+    await importing
+
+    loaded = await store.load(KEY)
+    assert loaded is not None
+    assert len(loaded.entries) == len(past)
+    found = loaded.conversation
+    assert (found.mode, found.model, found.cwd, found.uses_project_files) == ("plan", "big", "/there", False)
+    assert (found.title, await store.find_auto_approve(KEY)) == ("Old", "reads")
+    assert await store.find_visit(KEY) == Visit(at=NOW, away_since=3.0)
+    assert [each.body for each in await storage.mail.list_unread(KEY)] == ["message 1"]
+    assert await storage.asks.list_open() == [asked]
+    begun = await store.begin(request("late", "it is done", delivers=("arun-1",)), now=NOW)
+    run = await store.get_run("arun-1")
+    assert run is not None
+    assert (run.delivered_by, run.delivered_seq) == ("late", begun.entry.seq)

@@ -70,6 +70,31 @@ async def test_a_message_into_the_conversation_waits_until_the_import_is_over(ho
             assert (await known(other))["old"] == MESSAGES + 2
 
 
+async def test_what_is_set_during_an_import_is_kept(home: Home, file: Path) -> None:
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk, daemon.client() as other:
+            importing = asyncio.ensure_future(imported(talk, file))
+
+            async def under_way() -> bool:
+                return importing.done() or any(info.sender == "old" for info in await other.active())
+
+            await eventually(under_way)
+            chosen = await other.ask(mode=pb.ModeMsg(agent="ada", sender="old", mode="plan"))
+            assert not importing.done()
+            assert chosen.mode.mode == "plan"
+            assert (await importing).messages == MESSAGES
+            found = (await other.ask(mode=pb.ModeMsg(agent="ada", sender="old"))).mode
+            assert (found.mode, found.is_own) == ("plan", True)
+
+
+async def test_an_import_keeps_what_was_set_before_the_first_message(home: Home, file: Path) -> None:
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.ask(mode=pb.ModeMsg(agent="ada", sender="old", mode="plan"))
+            assert (await imported(talk, file)).messages == MESSAGES
+            assert (await talk.ask(mode=pb.ModeMsg(agent="ada", sender="old"))).mode.mode == "plan"
+
+
 async def test_a_daemon_killed_during_an_import_has_nothing_of_it_and_takes_it_again(home: Home, file: Path) -> None:
     with running(home, MOOT_FAIL_AT="committed.part:5") as daemon:
         async with daemon.client() as talk:

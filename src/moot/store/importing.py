@@ -115,22 +115,18 @@ def write(
 def begin(db: apsw.Connection, arriving: IncomingConversation, node: int) -> None:
     key = arriving.conversation.key
     standing = nodes.find_held(db, key, node)
-    if standing is not None and not _is_line(db, standing.id):
+    if standing is not None and not _is_empty(db, standing.id):
         raise _exists(key)
     conversations.create(db, arriving.key, arriving.conversation.created_at, node)
 
 
-def _is_line(db: apsw.Connection, number: int) -> bool:
-    """Return whether a conversation contains only messages that were queued during the import."""
-    spoken, waiting = rows.one(
-        db.execute(
-            "SELECT (SELECT last_seq FROM conversations WHERE id = ?1)"
-            " + (SELECT count(*) FROM runs WHERE conversation = ?1 AND status <> 'queued'),"
-            " (SELECT count(*) FROM runs WHERE conversation = ?1 AND status = 'queued')",
-            (number,),
-        )
-    )
-    return not spoken and bool(waiting)
+def _is_empty(db: apsw.Connection, number: int) -> bool:
+    """Return whether nothing was said in a conversation yet; it may have settings and queued messages."""
+    return not db.execute(
+        "SELECT (SELECT last_seq FROM conversations WHERE id = ?1)"
+        " + (SELECT count(*) FROM runs WHERE conversation = ?1 AND status <> 'queued')",
+        (number,),
+    ).get
 
 
 def _exists(key: ConversationKey) -> Conflict:
@@ -149,25 +145,38 @@ def _add_messages(db: apsw.Connection, number: int, part: Part, *, archived: int
         archives_.index_messages(db, number, part.after + 1, min(last, archived))
 
 
+# What may belong to the conversation before the import is published: messages that were queued, results they deliver,
+# questions and approvals of background runs that are shown there, and mail.
+_ARRIVING = ("runs", "deliveries", "asks", "mail", "outbox", "sent_bridges")
+# What a person may have set meanwhile.
+_SETTINGS = "title, cwd, mode, auto_approve, chosen_model, project_files, visited_at, away_since"
+
+
 def publish(db: apsw.Connection, number: int, conversation: Conversation, node: int) -> None:
     """Give the conversation its final name, which makes it visible with this commit."""
-    _take_queue(db, number, conversation.key, node)
+    _take_over(db, number, conversation.key, node)
     db.execute(
-        "UPDATE conversations SET agent = ?, sender = ?, title = ?, cwd = ?, updated_at = ? WHERE id = ?",
-        (*conversation.key, conversation.title, conversation.cwd, conversation.updated_at, number),
+        "UPDATE conversations SET agent = ?, sender = ?, updated_at = ?,"
+        " title = CASE title WHEN '' THEN ? ELSE title END, cwd = CASE cwd WHEN '' THEN ? ELSE cwd END WHERE id = ?",
+        (*conversation.key, conversation.updated_at, conversation.title, conversation.cwd, number),
     )
 
 
-def _take_queue(db: apsw.Connection, number: int, key: ConversationKey, node: int) -> None:
-    """Move messages that were queued under the final name during the import behind the imported ones."""
+def _take_over(db: apsw.Connection, number: int, key: ConversationKey, node: int) -> None:
+    """Move what arrived under the final name during the import behind the imported messages, with the settings."""
     standing = nodes.find_held(db, key, node)
     if standing is None:
         return
     if standing.last_seq:
         raise _exists(key)
-    db.execute("UPDATE runs SET conversation = ? WHERE conversation = ?", (number, standing.id))
+    for table in _ARRIVING:
+        db.execute(f"UPDATE {table} SET conversation = ? WHERE conversation = ?", (number, standing.id))
     # The queued runs have the epoch of that conversation.
-    db.execute("UPDATE conversations SET epoch = ? WHERE id = ?", (standing.epoch, number))
+    db.execute(
+        f"UPDATE conversations SET epoch = ?1, ({_SETTINGS}) = (SELECT {_SETTINGS} FROM conversations WHERE id = ?2)"
+        " WHERE id = ?3",
+        (standing.epoch, standing.id, number),
+    )
     db.execute("DELETE FROM conversations WHERE id = ?", (standing.id,))
 
 

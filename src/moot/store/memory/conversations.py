@@ -224,11 +224,11 @@ def list_archives(db: Database, key: ConversationKey) -> list[Archive]:
 
 
 def check_import(db: Database, key: ConversationKey) -> None:
-    """Raise if the target conversation has messages or runs, or belongs to another daemon."""
+    """Raise if something was said in the target conversation, or it belongs to another daemon."""
     row = nodes.find_held(db, key)
     if row is not None:
         runs = db.runs.find("conversation", row.id)
-        if row.last_seq or not runs or any(run.started_at or run.is_ended for run in runs):
+        if row.last_seq or any(run.started_at or run.is_ended for run in runs):
             raise Conflict(f"{key} exists", fix="Import it under another sender, or delete that one first.")
 
 
@@ -245,7 +245,7 @@ def restore(
     archives: Sequence[Archive],
     stopped: tuple[StoppedTurn, ...],
 ) -> None:
-    """Write an imported conversation. Messages that were queued meanwhile stay queued after it."""
+    """Write an imported conversation. What arrived or was set meanwhile stays as it is."""
     key = conversation.key
     check_import(db, key)
     check_text(conversation.title, conversation.cwd)
@@ -255,8 +255,8 @@ def restore(
         db.messages.put((row.id, seq), Entry(seq=seq, message=message, run_id="", created_at=at))
     row = db.change_conversation(
         row,
-        title=conversation.title,
-        cwd=conversation.cwd,
+        title=row.title or conversation.title,
+        cwd=row.cwd or conversation.cwd,
         created_at=conversation.created_at,
         updated_at=conversation.updated_at,
         last_seq=len(messages),

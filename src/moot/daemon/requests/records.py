@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -10,17 +9,18 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from moot.daemon.principal import Principal
+from moot.daemon.requests.history_info import build_archive_info, list_history_messages, list_passages
 from moot.daemon.requests.pages import take_page
 from moot.daemon.requests.reply import Reply
 from moot.daemon.workspaces import Workspaces
-from moot.domain.conversation import Archive, ConversationKey, Recollection, StoppedTurn
+from moot.domain.conversation import ConversationKey
 from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import map_json_strings
-from moot.domain.message import Entry, Message, Role, ToolCall
+from moot.domain.message import Entry, Message, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
-from moot.domain.run import Outcome, Run, RunEnd, RunKind, RunStatus
+from moot.domain.run import RunKind, RunStatus
 from moot.domain.user_message import SEND_USER_MESSAGE, UserMessage, find_user_messages
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
@@ -30,7 +30,6 @@ from moot.engine.runs import Runs
 from moot.tools.exec.jobs import Jobs
 from moot.tools.files.change_log import ChangeLog
 from moot.wire import moot_pb2 as pb
-from moot.wire.events import tool_call
 from moot.wire.jsonl import import_lines
 from moot.wire.jsonl_export import export_part
 from moot.wire.user_messages import user_message_info
@@ -87,7 +86,7 @@ class RecordRequests:
         begun = {entry.run_id for entry in found}
         queued = [run.request for run in runs if run.status is RunStatus.QUEUED and run.id not in begun]
         history = pb.History(
-            messages=self._render_messages(_history_messages(entries, runs, stopped, archives), found),
+            messages=self._render_messages(list_history_messages(entries, runs, stopped, archives), found),
             title=loaded.conversation.title,
             cwd=loaded.conversation.cwd,
             queued=[request.content for request in queued],
@@ -115,7 +114,7 @@ class RecordRequests:
 
     async def list_archives(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = await self._require_known(_conversation_key(message.list_archives, principal))
-        archives = [_archive_info(archive) for archive in await self._store.list_archives(key)]
+        archives = [build_archive_info(archive) for archive in await self._store.list_archives(key)]
         reply.send(pb.ServerMessage(archive_list=pb.ArchiveList(archives=archives)))
 
     async def get_archive(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -128,8 +127,8 @@ class RecordRequests:
         entries, next_seq = take_page(whole, message.get_archive.first_seq)
         runs = await self._store.list_runs(key, first_seq=found[0].first_seq)
         stopped = await self._store.list_stopped_turns(key, first=found[0].first_seq)
-        messages = self._render_messages(_history_messages(entries, runs, stopped, found), whole)
-        info = _archive_info(found[0], messages)
+        messages = self._render_messages(list_history_messages(entries, runs, stopped, found), whole)
+        info = build_archive_info(found[0], messages)
         info.next_seq = next_seq
         reply.send(pb.ServerMessage(archive=info))
 
@@ -142,7 +141,7 @@ class RecordRequests:
             raise BadRequest(f"the query is longer than {_LONGEST_QUERY} characters", fix="Use fewer words.")
         limit = min(request.limit or _RECALLED, 50)
         found = await self._store.recall(key, request.query, limit=limit, now=self._clock.now())
-        archives = [_archive_info(each.archive, self._render_messages(_passages(each))) for each in found]
+        archives = [build_archive_info(each.archive, self._render_messages(list_passages(each))) for each in found]
         reply.send(pb.ServerMessage(recalled=pb.Recalled(archives=archives)))
 
     async def export(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
@@ -210,10 +209,7 @@ class RecordRequests:
         if at_work:
             fix = f"Wait for them, or stop them: moot stop {' '.join(at_work)}"
             raise Conflict(f"teammates are at work for the conversation with {key.agent}", fix=fix)
-
-        jobs = self._d.jobs.running(key)
-
-        files = await self._d.workspaces.count(key)
+        jobs, files = self._d.jobs.running(key), await self._d.workspaces.count(key)
 
         async def remove(_ticket: Ticket) -> DeletionCounts:
             await self._d.jobs.stop(key, tree=True)
@@ -333,68 +329,3 @@ def _read_import_file(path: str) -> str:
 
 def _no_conversation_error(key: ConversationKey) -> NotFound:
     return NotFound(f"there is no conversation {key}", fix="`moot conversations` lists them.")
-
-
-def _archive_info(archive: Archive, messages: Sequence[pb.HistoryMessage] = ()) -> pb.ArchiveInfo:
-    return pb.ArchiveInfo(
-        number=archive.number,
-        title=archive.title,
-        summary=archive.summary,
-        archived_at=archive.archived_at,
-        first_seq=archive.first_seq,
-        last_seq=archive.last_seq,
-        messages=list(messages),
-        closed=archive.is_closed,
-        resumed=archive.resumed,
-    )
-
-
-def _history_messages(
-    entries: Sequence[Entry], runs: Sequence[Run], stopped: Sequence[StoppedTurn], archives: Sequence[Archive]
-) -> list[pb.HistoryMessage]:
-    """Return the entries, each user message with the outcome of its turn, so that interruptions are visible."""
-    ends_by_seq = {turn.user_seq: RunEnd(outcome=Outcome(turn.outcome)) for turn in stopped}
-    ends_by_seq |= {run.user_seq: run.end for run in runs if run.end is not None}
-    by_end = sorted(archives, key=lambda archive: archive.last_seq)
-    ends = [archive.last_seq for archive in by_end]
-    messages: list[pb.HistoryMessage] = []
-    began = {run.id: run.user_seq for run in runs if run.user_seq}
-    for entry in entries:
-        info = _history_message(entry, ends_by_seq.get(entry.seq))
-        if entry.run_id and entry.message.role is Role.USER:
-            # The first message of a run began its turn; later ones steered it.
-            info.steered = began.setdefault(entry.run_id, entry.seq) < entry.seq
-        place = bisect_left(ends, entry.seq)
-        if place < len(ends) and by_end[place].first_seq <= entry.seq:
-            info.archive = by_end[place].number
-        messages.append(info)
-    return messages
-
-
-def _passages(found: Recollection) -> list[pb.HistoryMessage]:
-    messages = _history_messages(found.entries, (), (), (found.archive,))
-    for message, passage in zip(messages, found.passages, strict=True):
-        message.offset, message.length = passage.start, len(message.content)
-        message.content = message.content[passage.start : passage.end]
-    return messages
-
-
-def _history_message(entry: Entry, end: RunEnd | None) -> pb.HistoryMessage:
-    message = entry.message
-    info = pb.HistoryMessage(
-        seq=entry.seq,
-        role=message.role,
-        content=message.content,
-        agent=message.agent,
-        tool_calls=[tool_call(call) for call in message.tool_calls],
-        tool_call_id=message.tool_call_id,
-        created_at=entry.created_at,
-        is_error=message.is_error,
-        taint=",".join(sorted(message.taint)),
-        thinking="\n\n".join(thinking.text for thinking in message.thinking if thinking.text),
-        private=message.is_private,
-        duration_ms=message.duration_ms,
-    )
-    if end is not None and message.role is Role.USER:
-        info.outcome, info.error = end.outcome, end.error
-    return info

@@ -7,8 +7,9 @@ import pytest
 
 from moot.daemon.principal import OWNER
 from moot.daemon.requests.conversations import ConversationRequests
+from moot.daemon.requests.history_info import list_history_messages
 from moot.daemon.requests.pages import PAGE_BYTES, take_page
-from moot.daemon.requests.records import RecordDependencies, RecordRequests, _history_messages
+from moot.daemon.requests.records import RecordDependencies, RecordRequests
 from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, StoppedTurn
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message, ToolCall, assistant, user
@@ -146,7 +147,7 @@ def test_each_message_has_the_number_of_its_archive_without_a_look_at_them_all()
     )
     entries = [Entry(seq=seq, message=user("hi"), run_id="", created_at=0.0) for seq in range(1, 9)]
 
-    assert [each.archive for each in _history_messages(entries, (), (), archives)] == [1, 1, 2, 0, 3, 3, 0, 0]
+    assert [each.archive for each in list_history_messages(entries, (), (), archives)] == [1, 1, 2, 0, 3, 3, 0, 0]
     assert archives.times <= 1
 
 

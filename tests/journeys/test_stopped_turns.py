@@ -214,3 +214,30 @@ async def test_a_copy_of_a_conversation_tells_of_the_same_stopped_turns(
     assert "was put to ada, a guest, and not to bob" in foreign
     assert f"Bob, what is your view?\n\n{NOTE.format(how='was stopped by the person')}" in foreign
     assert "<moot>" not in unmarked
+
+
+async def test_a_copy_says_of_a_steered_turn_that_all_its_messages_were_stopped(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    question = {"name": "ask_user", "arguments": {"questions": [{"question": "Which?"}]}}
+    provider.program({"match": "begin$", "calls": [question]}, {"match": "delete everything$", "hold": True})
+    async with daemon.client() as talk:
+        run = talk.start("ada", "begin", sender)
+        await run.until("ask_user")
+        steered = talk.start("ada", "delete everything", sender, steer=True)
+        await steered.until("queued")
+        count = len(provider.requests())
+        await talk.reply("ada", "this one", sender)
+        await asyncio.to_thread(provider.requests, count + 1)
+        await talk.kill("ada", sender)
+        assert (await run.end()).outcome == "cancelled"
+        text = await talk.export("ada", sender)
+        await talk.import_(text, sender=f"{sender}:copy", trust=True)
+        assert (await talk.export("ada", f"{sender}:copy")).splitlines()[1:] == text.splitlines()[1:]
+        count = len(provider.requests())
+        for who in (sender, f"{sender}:copy"):
+            provider.program({"text": "Hello."})
+            await talk.say("ada", "hello?", who)
+    note = NOTE.format(how="was stopped by the person")
+    for body in provider.bodies()[count:]:
+        assert f"delete everything\n\n{note}\n\nhello?" in heard(body)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from moot.domain.conversation import Archive, Conversation, StoppedTurn
-from moot.domain.message import Entry, ToolCall
+from moot.domain.message import Entry, Role, ToolCall
 from moot.domain.text import clean
 
 LATEST = 2.0**37
@@ -20,8 +20,10 @@ def export_lines(
     archives: Sequence[Archive],
     stopped: Sequence[StoppedTurn] = (),
 ) -> str:
-    """The whole conversation, archived messages too. Reading it back and writing it again gives the same text,
-    but for the folder: that is for whoever reads it to choose.
+    """Return the whole conversation, also archived messages, as text.
+
+    Importing the text and exporting it again gives the same text, except for the working directory, which is not
+    imported.
     """
     return _join_lines([_facts_line(conversation), *_message_lines(conversation, entries, archives, stopped)])
 
@@ -32,7 +34,10 @@ def export_part(
     archives: Sequence[Archive],
     stopped: Sequence[StoppedTurn] = (),
 ) -> str:
-    """A part of the same text: the parts of a conversation, put together in order, are the whole."""
+    """Return a part of that text; all parts of a conversation in order are the whole text.
+
+    `stopped` begins with the turn that the first entry belongs to.
+    """
     first, last = (entries[0].seq, entries[-1].seq) if entries else (1, 0)
     inside = [archive for archive in archives if first <= archive.last_seq <= last]
     if first == 1:
@@ -47,7 +52,7 @@ def _message_lines(
     stopped: Sequence[StoppedTurn],
 ) -> Iterator[_Line]:
     trusted = conversation.trusted_seq
-    stops = {turn.user_seq: _stop_fields(turn, conversation.key.agent) for turn in stopped}
+    stops = _find_stops(entries, {turn.user_seq: _stop_fields(turn, conversation.key.agent) for turn in stopped})
     waiting = list(archives)
     for entry in entries:
         while waiting and waiting[0].last_seq < entry.seq:
@@ -58,15 +63,31 @@ def _message_lines(
         yield _marker_line(archive) | _taint_fields(archive.taint, archive.last_seq > trusted)
 
 
+def _find_stops(entries: Sequence[Entry], stops: dict[int, _Line]) -> dict[int, _Line]:
+    """Return the fields of all messages whose turn ended without an answer, also of those that steered its run.
+
+    `stops` has them by the first message of the turn. That of the first entry may precede it.
+    """
+    found: dict[int, _Line] = {}
+    run_id, fields = (entries[0].run_id, stops.get(min(stops), {})) if entries and stops else ("", {})
+    for entry in entries:
+        if entry.message.role is not Role.USER:
+            continue
+        if not entry.run_id or entry.run_id != run_id or entry.seq in stops:
+            run_id, fields = entry.run_id, stops.get(entry.seq, {})
+        found[entry.seq] = fields
+    return found
+
+
 def _stop_fields(turn: StoppedTurn, primary: str) -> _Line:
-    """How the turn of a message ended without an answer, and who was to answer where that was a guest."""
+    """Return how the turn of a message ended without an answer, and its speaker if that was a guest."""
     line: _Line = {"outcome": turn.outcome}
     return line if turn.speaker == primary else line | {"speaker": clean(turn.speaker)}
 
 
-def _taint_fields(strangers: frozenset[str], counts: bool) -> _Line:
-    """The strangers whose words a line holds. What its owner has trusted says nothing of them."""
-    return {"taint": sorted(strangers)} if strangers and counts else {}
+def _taint_fields(taint: frozenset[str], counts: bool) -> _Line:
+    """Return the taint of a line; none if the owner has marked it as trusted."""
+    return {"taint": sorted(taint)} if taint and counts else {}
 
 
 def _join_lines(lines: Iterable[_Line]) -> str:
@@ -103,7 +124,7 @@ def _message_line(entry: Entry) -> _Line:
     if message.is_private:
         line["private"] = True
     if message.thinking:
-        # Without its signature: a provider refuses one it did not make for exactly this request.
+        # Without the signature: a provider rejects one that it did not make for exactly this request.
         line["thinking"] = [clean(thinking.text) for thinking in message.thinking]
     line["created_at"] = _format_time(entry.created_at)
     return line
@@ -127,5 +148,5 @@ def _marker_line(archive: Archive) -> _Line:
 
 
 def _format_time(seconds: float) -> str:
-    # A clock may have been wrong by ages when this was stored.
+    # The clock may have been far off when this was stored.
     return datetime.fromtimestamp(min(max(seconds, 0.0), LATEST - 1), UTC).isoformat().replace("+00:00", "Z")

@@ -152,11 +152,16 @@ class RecordRequests:
         whole = await self._store.list_entries(key, first=max(1, message.export.first_seq))
         entries, next_seq = take_page(whole, 0)
         archives = await self._store.list_archives(key)
-        stopped = await self._store.list_stopped_turns(key, first=entries[0].seq) if entries else []
+        stopped = await self._store.list_stopped_turns(key, first=await self._find_turn(entries[0])) if entries else []
         # Only the owner may see paths of folders.
         conversation = loaded.conversation if principal.is_owner else replace(loaded.conversation, cwd="")
         jsonl = export_part(conversation, entries, archives, stopped)
         reply.send(pb.ServerMessage(exported=pb.Exported(jsonl=jsonl, messages=len(entries), next_seq=next_seq)))
+
+    async def _find_turn(self, entry: Entry) -> int:
+        """Return the number of the message that began the turn of an entry, or its own if that is not known."""
+        run = await self._store.get_run(entry.run_id) if entry.run_id else None
+        return min(run.user_seq or entry.seq, entry.seq) if run is not None else entry.seq
 
     async def import_(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = getattr(message, "import")

@@ -322,6 +322,6 @@ async def test_what_arrives_during_an_import_belongs_to_the_imported_conversatio
     assert [each.body for each in await storage.mail.list_unread(KEY)] == ["message 1"]
     assert await storage.asks.list_open() == [asked]
     begun = await store.begin(request("late", "it is done", delivers=("arun-1",)), now=NOW)
-    run = await store.get_run("arun-1")
-    assert run is not None
-    assert (run.delivered_by, run.delivered_seq) == ("late", begun.entry.seq)
+    ended = await store.get_run("arun-1")
+    assert ended is not None
+    assert (ended.delivered_by, ended.delivered_seq) == ("late", begun.entry.seq)

@@ -68,17 +68,15 @@ def load_after(
 def list_stopped_turns(db: apsw.Connection, conversation: int, first: int) -> list[StoppedTurn]:
     """Return the turns since message `first` that ended without an answer. Only the last run of a message counts."""
     found = db.execute(
-        "SELECT user_seq, speaker, outcome, outcome <> 'completed' AND reply_seq = 0 AND reply = '', max(number)"
-        " FROM runs WHERE conversation = ?1 AND user_seq >= ?2 AND status = 'ended' GROUP BY user_seq"
-        " UNION ALL SELECT user_seq, speaker, outcome, 1, 0 FROM imported_stopped_turns"
+        "SELECT user_seq, speaker, outcome FROM runs WHERE conversation = ?1 AND user_seq >= ?2 AND status = 'ended'"
+        " AND outcome <> 'completed' AND reply_seq = 0 AND reply = '' AND NOT EXISTS (SELECT 1 FROM runs AS later"
+        " WHERE later.conversation = runs.conversation AND later.user_seq = runs.user_seq AND later.status = 'ended'"
+        " AND later.number > runs.number)"
+        " UNION ALL SELECT user_seq, speaker, outcome FROM imported_stopped_turns"
         " WHERE conversation = ?1 AND user_seq >= ?2 ORDER BY user_seq",
         (conversation, first),
     )
-    return [
-        StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=outcome)
-        for user_seq, speaker, outcome, is_unanswered, _ in found
-        if is_unanswered
-    ]
+    return [StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=outcome) for user_seq, speaker, outcome in found]
 
 
 def find_stopped_turns(db: apsw.Connection, key: ConversationKey, first: int) -> list[StoppedTurn]:

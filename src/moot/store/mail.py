@@ -21,9 +21,9 @@ from moot.store.target_lookups import TargetLookups
 _NEWEST = NEWEST.format(conversation="conversations.id")
 _UNREAD_COUNT = f"(SELECT count(*) FROM mail WHERE number IN ({_NEWEST}) AND {IS_UNREAD})"
 _STATE = (
-    "(SELECT CASE WHEN max(live.status = 'running') = 1 THEN 'running' WHEN count(*) > 0 THEN 'queued' ELSE 'idle' END"
-    " FROM runs AS live WHERE live.status IN ('queued', 'running') AND live.conversation = conversations.id"
-    " AND live.status <> 'ended')"
+    "(SELECT CASE WHEN count(*) FILTER (WHERE live.status = 'running') > 0 THEN 'running'"
+    " WHEN count(*) > 0 THEN 'queued' ELSE 'idle' END FROM runs AS live"
+    " WHERE live.status IN ('queued', 'running') AND live.conversation = conversations.id AND live.status <> 'ended')"
 )
 # The run whose own conversation it is, if there is one.
 _OWN_RUN = "(SELECT {column} FROM runs WHERE runs.conversation = conversations.id AND kind <> 'turn' LIMIT 1)"

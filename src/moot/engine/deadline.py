@@ -126,7 +126,7 @@ class Deadline:
     def _look(self) -> None:
         """Check the idle limit and reschedule the check.
 
-        `stir` only stores the time, so that each chunk of text is cheap.
+        `reset_idle` only stores the time, so that each chunk of text is cheap.
         """
         assert self._timeout is not None
         assert self._idle_seconds is not None

@@ -26,7 +26,7 @@ def spawn(db: apsw.Connection, run: Run, node: int) -> Run:
     return run
 
 
-def spare(db: apsw.Connection, parent_id: str, node: int) -> None:
+def detach_children(db: apsw.Connection, parent_id: str, node: int) -> None:
     """Let the children of a run continue when it is stopped."""
     nodes.require_run(db, parent_id, node)
     db.execute(

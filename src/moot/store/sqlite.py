@@ -243,7 +243,7 @@ class SqliteStore:
         return await self._writer.post_soon(lambda db: runs.spawn(db, run, self.node), "spawn")
 
     async def detach_children(self, parent_id: str) -> None:
-        await self._write(lambda db: runs.spare(db, parent_id, self.node))
+        await self._write(lambda db: runs.detach_children(db, parent_id, self.node))
 
     async def enqueue(self, request: RunRequest, *, now: float) -> None:
         await self._write(lambda db: runs.enqueue(db, request, now, self.node), "enqueue")

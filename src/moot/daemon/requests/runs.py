@@ -206,7 +206,7 @@ class RunRequests:
         picture = await self._lookup.list_live()
         stopped = [info.run_id] if request.only else _list_subtree(picture, info.run_id)
         if request.only:
-            await self._d.teammates.spare(info.run_id)
+            await self._d.teammates.detach_children(info.run_id)
         await self._end(info, only=request.only)
         await self._d.teammates.wait_for_end(stopped, seconds=_STOP_SECONDS, every=True)
         for run_id in stopped:

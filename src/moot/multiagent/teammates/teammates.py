@@ -175,7 +175,7 @@ class Teammates:
         runs = [await self.find(run_id) for run_id in run_ids]
         for run in runs:
             if run.status is TeammateStatus.FAILED and run.end is not None:
-                self._recovers(context, action="reroute", specialist=run.agent, cause=str(run.end.outcome))
+                self._note_recovery(context, action="reroute", specialist=run.agent, cause=str(run.end.outcome))
         return runs
 
     async def find_earlier_result(self, run: Run) -> Run | None:
@@ -188,7 +188,7 @@ class Teammates:
         """Return the current number of consecutive failures of teammates in the turn of this run."""
         return self._delegations.streak(run.root_id)
 
-    def _recovers(self, context: RunContext, **what: str) -> None:
+    def _note_recovery(self, context: RunContext, **what: str) -> None:
         self._d.traces.note(context.run_id, TraceKind.RECOVERY_ATTEMPT, context.speaker, **what)
 
     async def wait_for_end(self, run_ids: Sequence[str], *, seconds: float | None, every: bool) -> bool:
@@ -229,7 +229,7 @@ class Teammates:
         if run_id not in self._live:
             self._deliveries.release(run_id)
 
-    async def spare(self, run_id: str) -> None:
+    async def detach_children(self, run_id: str) -> None:
         """Let the children of a run continue when it is stopped."""
         await self._d.store.detach_children(run_id)
         for view in self._live.children(run_id):
@@ -263,7 +263,7 @@ class Teammates:
             check_not_done(agent, tally.list_completed(agent, instruction, parent=context.run_id, step=context.step))
             tally.count(context, agent, most=self._d.config().max_delegation_rounds)
         except MootError as error:
-            self._recovers(context, action="refused", specialist=agent, cause=error.message)
+            self._note_recovery(context, action="refused", specialist=agent, cause=error.message)
             raise
 
     # ---- execution ----------------------------------------------------------------------------

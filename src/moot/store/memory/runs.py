@@ -42,7 +42,7 @@ def spawn(db: Database, run: Run) -> Run:
     return run
 
 
-def spare(db: Database, parent_id: str) -> None:
+def detach_children(db: Database, parent_id: str) -> None:
     """Let the children of a run continue when it is stopped."""
     nodes.require_run(db, parent_id)
     for row in db.runs.find("parent", parent_id):

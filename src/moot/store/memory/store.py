@@ -169,7 +169,7 @@ class MemoryStore:
         return await self._write(lambda db: runs.spawn(db, run))
 
     async def detach_children(self, parent_id: str) -> None:
-        await self._write(lambda db: runs.spare(db, parent_id))
+        await self._write(lambda db: runs.detach_children(db, parent_id))
 
     async def enqueue(self, request: RunRequest, *, now: float) -> None:
         await self._write(lambda db: runs.enqueue(db, request, now))

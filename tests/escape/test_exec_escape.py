@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from moot.domain.errors import Forbidden
+from moot.tools.sandbox.output_buffer import OutputBuffer
 from moot.tools.sandbox.plan import Command
-from moot.tools.sandbox.tape import OutputBuffer
 from tests.escape.exec_kit import Bench, marked
 
 pytestmark = pytest.mark.skipif(platform.system() != "Linux", reason="the sandbox is made of Linux namespaces")
@@ -417,11 +417,11 @@ async def test_a_lent_folder_is_read_and_not_written(bench: Bench) -> None:
     (lent / "run.sh").chmod(0o755)
     sandbox = bench.sandbox()
     process = await sandbox.start(
-        Command(argv=("/.moot/lent/run.sh",), cwd=str(bench.work), lent=str(lent)), tape=OutputBuffer(10_000)
+        Command(argv=("/.moot/lent/run.sh",), cwd=str(bench.work), lent=str(lent)), output=OutputBuffer(10_000)
     )
     process.limit(20)
     await process.over()
-    assert process.tape.text().startswith("#!/bin/sh")
+    assert process.output.text().startswith("#!/bin/sh")
     assert not (lent / "x").exists()
 
 

@@ -18,8 +18,8 @@ from moot.daemon.clock import SystemClock
 from moot.tools.mcp import stdio
 from moot.tools.sandbox import orphans
 from moot.tools.sandbox import sandbox as starting
+from moot.tools.sandbox.output_buffer import OutputBuffer
 from moot.tools.sandbox.plan import Command
-from moot.tools.sandbox.tape import OutputBuffer
 from tests.daemon_process import Home, eventually
 from tests.daemon_thread import daemon_thread
 from tests.escape.exec_kit import Bench, marked
@@ -106,7 +106,7 @@ def test_a_command_that_is_stopped_while_it_starts_leaves_no_process(
     command = Command(argv=sandbox.shell(f"sleep 60 # {mark}"), cwd=str(bench.work))
 
     async def run() -> None:
-        await sandbox.start(command, tape=OutputBuffer(1000))
+        await sandbox.start(command, output=OutputBuffer(1000))
 
     # The daemon's own event loop: what another does when it is told to stop is not what happens there.
     uvloop.run(try_often(run, mark))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from moot.tools.sandbox.author import GitAuthor
 from moot.tools.sandbox.environment import PATH
+from moot.tools.sandbox.git_author import GitAuthor
+from moot.tools.sandbox.output_buffer import OutputBuffer
 from moot.tools.sandbox.plan import Command
-from moot.tools.sandbox.tape import OutputBuffer
 from tests.escape.exec_kit import Bench
 
 pytestmark = pytest.mark.skipif(platform.system() != "Linux", reason="the sandbox is made of Linux namespaces")
@@ -80,7 +80,7 @@ async def test_a_repository_has_no_say_in_who_the_owner_is(bench: Bench) -> None
 async def test_a_program_that_is_no_command_of_an_agents_is_told_no_name(bench: Bench) -> None:
     tape = OutputBuffer(65_536)
     argv = ("/bin/sh", "-c", "ls -a ~; git config --list; echo over")
-    process = await bench.sandbox().start(Command(argv=argv, cwd=str(bench.work)), tape=tape)
+    process = await bench.sandbox().start(Command(argv=argv, cwd=str(bench.work)), output=tape)
     process.limit(30)
     await process.over()
     assert "over" in tape.text()

@@ -21,7 +21,7 @@ from moot.domain.message import tool_result
 from moot.domain.prompt import Safety
 from moot.domain.scope import only
 from moot.engine.framing import render_for_speaker
-from moot.tools.mcp import floods, results, server, stdio
+from moot.tools.mcp import message_limits, results, server, stdio
 from moot.tools.mcp.offers import NAME_LENGTH, ListedTool, inspect_tools, make_model_name
 from tests.daemon_process import eventually
 from tests.mcp_kit import SCRIPT, kit, tool, write_state
@@ -356,7 +356,7 @@ async def test_a_message_with_too_many_values_ends_the_connection_before_it_is_d
     ],
 )
 def test_values_are_counted_outside_of_strings(message: bytes, refused: bool) -> None:
-    assert floods.has_too_many_values(message) is refused
+    assert message_limits.has_too_many_values(message) is refused
 
 
 async def test_lines_that_are_no_messages_leave_the_event_loop_to_others() -> None:

@@ -16,9 +16,9 @@ from moot.domain.ports.clock import Clock
 from moot.domain.ports.embedding import EmbeddingModel
 from moot.domain.ports.model import Model
 from moot.models.catalog import Catalog
-from moot.models.discretion import PromptMasker
 from moot.models.http_client import HttpClient
 from moot.models.keys import KeySource, ReadSecret
+from moot.models.masking import PromptMasker
 from moot.models.proxy import ProxyFinder
 from moot.models.server_models import ModelServer, NoAnswer, list_models
 from moot.redaction.masks import ModelMasks

@@ -4,8 +4,8 @@ import asyncio
 from hashlib import sha256
 from pathlib import Path
 
+from moot.daemon.folder_trees import count_files, remove_tree
 from moot.daemon.paths import make_folder
-from moot.daemon.trees import count_files, remove_tree
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Unavailable
 

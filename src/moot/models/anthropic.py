@@ -28,7 +28,7 @@ from moot.models.openai_wire import encode_text
 from moot.models.prices import is_known, price
 from moot.models.refusals import error_from_stream
 from moot.models.scrub import one_line
-from moot.models.speech import StreamedText
+from moot.models.streamed_text import StreamedText
 from moot.models.transport import Endpoint, Http
 
 VERSION = "2023-06-01"
@@ -97,12 +97,12 @@ def _auth_headers(secret: str) -> dict[str, str]:
 class AnthropicAnswer:
     """Assembles one streamed answer. Each network read yields at most one event of each kind."""
 
-    __slots__ = ("_calls", "_model", "_seen", "_signature", "_speech", "_stop", "_tokens", "_usage_seen", "done")
+    __slots__ = ("_calls", "_model", "_seen", "_signature", "_stop", "_streamed", "_tokens", "_usage_seen", "done")
 
     def __init__(self, model: str, rng: Random) -> None:
         self._model = model
         self._calls = CallAssembler(rng)
-        self._speech = StreamedText()
+        self._streamed = StreamedText()
         self._tokens = Tokens()
         self._usage_seen = False
         self._signature = ""
@@ -137,7 +137,7 @@ class AnthropicAnswer:
         self.take((data,))
 
     def drain(self) -> list[ModelEvent]:
-        return self._speech.drain()
+        return self._streamed.drain()
 
     def finish(self) -> list[ModelEvent]:
         """Return the end of a complete answer. Raises ModelError if the answer was incomplete."""
@@ -154,17 +154,17 @@ class AnthropicAnswer:
                 f"Model '{self._model}' stopped the answer for safety reasons.",
                 fix="Put it differently, or use another model.",
             )
-        self._speech.end()
+        self._streamed.end()
         truncated = self._stop in {"max_tokens", "model_context_window_exceeded"}
         for call in self._calls.ready(truncated=truncated):
-            self._speech.add(call)
-        self._speech.add(Finished(parse_usage(self._tokens) if self._usage_seen else None, truncated))
-        return self._speech.drain()
+            self._streamed.add(call)
+        self._streamed.add(Finished(parse_usage(self._tokens) if self._usage_seen else None, truncated))
+        return self._streamed.drain()
 
     def _note(self, event: StreamedEvent) -> None:
         """Process the ends of blocks and the frame around them. Unknown kinds are ignored, since new ones are added."""
         if event.type == "content_block_stop":
-            self._speech.end_thought(self._signature)
+            self._streamed.end_thought(self._signature)
             self._signature = ""
         elif event.type == "message_start":
             self._seen = True
@@ -192,19 +192,19 @@ class AnthropicAnswer:
                 arguments = json.dumps(block.input) if block.input else ""
                 self._calls.add(index, block.id, block.name, arguments)
             case "redacted_thinking":
-                self._speech.add(ThinkingDone(Thinking(text="", signature=REDACTED + block.data)))
+                self._streamed.add(ThinkingDone(Thinking(text="", signature=REDACTED + block.data)))
             case "thinking":
-                self._speech.think(block.thinking)
+                self._streamed.add_thinking(block.thinking)
                 self._signature = block.signature
             case "text":
-                self._speech.say(block.text)
+                self._streamed.add_text(block.text)
 
     def _add(self, index: int, delta: Delta) -> None:
         match delta.type:
             case "text_delta":
-                self._speech.say(delta.text)
+                self._streamed.add_text(delta.text)
             case "thinking_delta":
-                self._speech.think(delta.thinking)
+                self._streamed.add_thinking(delta.thinking)
             case "input_json_delta":
                 self._calls.add(index, "", "", delta.partial_json)
             case "signature_delta":

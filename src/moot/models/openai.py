@@ -31,7 +31,7 @@ from moot.models.openai_wire import (
 from moot.models.prices import is_known, price
 from moot.models.refusals import error_from_stream
 from moot.models.scrub import one_line
-from moot.models.speech import StreamedText
+from moot.models.streamed_text import StreamedText
 from moot.models.toolchoice import Read
 from moot.models.transport import Endpoint, Http
 
@@ -113,12 +113,12 @@ def build_auth_headers(secret: str) -> dict[str, str]:
 class OpenAIAnswer:
     """Assembles one streamed answer. Each network read yields at most one event of each kind."""
 
-    __slots__ = ("_calls", "_finish", "_model", "_seen", "_speech", "_usage", "done")
+    __slots__ = ("_calls", "_finish", "_model", "_seen", "_streamed", "_usage", "done")
 
     def __init__(self, model: str, rng: Random) -> None:
         self._model = model
         self._calls = CallAssembler(rng)
-        self._speech = StreamedText()
+        self._streamed = StreamedText()
         self._usage: Usage | None = None
         self._finish = ""
         self._seen = False
@@ -148,7 +148,7 @@ class OpenAIAnswer:
             if chunk.error is not None:
                 raise error_from_stream(chunk.error, model=self._model)
             if chunk.prompt_progress is not None:
-                self._speech.add(Preparing(Stage.READING, share_of(chunk.prompt_progress)))
+                self._streamed.add(Preparing(Stage.READING, share_of(chunk.prompt_progress)))
             if chunk.usage is not None:
                 self._usage = parse_usage(chunk.usage)
             # Of several choices, the first.
@@ -178,20 +178,20 @@ class OpenAIAnswer:
 
     def _say(self, pieces: list[str]) -> None:
         if text := "".join(pieces):
-            self._speech.say(text)
+            self._streamed.add_text(text)
         pieces.clear()
 
     def _add(self, delta: Delta) -> None:
         thought = delta.reasoning_content or delta.reasoning
         if thought and isinstance(thought, str):
-            self._speech.think(thought)
+            self._streamed.add_thinking(thought)
         if delta.content:
             if isinstance(delta.content, str):
-                self._speech.say(delta.content)
+                self._streamed.add_text(delta.content)
             else:
                 self._add_parts(delta.content)
         if delta.refusal:
-            self._speech.say(delta.refusal)
+            self._streamed.add_text(delta.refusal)
         for call in delta.tool_calls or ():
             self._add_call(call)
 
@@ -205,7 +205,7 @@ class OpenAIAnswer:
         self.take((data,))
 
     def drain(self) -> list[ModelEvent]:
-        return self._speech.drain()
+        return self._streamed.drain()
 
     def finish(self) -> list[ModelEvent]:
         """Return the end of a complete answer. Raises ModelError if the answer was incomplete."""
@@ -216,27 +216,27 @@ class OpenAIAnswer:
                 f"The content filter of model '{self._model}' stopped the answer.",
                 fix="Put it differently, or use another model.",
             )
-        self._speech.end()
+        self._streamed.end()
         truncated = self._finish == "length"
         for call in self._calls.ready(truncated=truncated):
-            self._speech.add(call)
-        self._speech.add(Finished(self._usage, truncated))
-        return self._speech.drain()
+            self._streamed.add(call)
+        self._streamed.add(Finished(self._usage, truncated))
+        return self._streamed.drain()
 
     def _add_parts(self, parts: list[Any]) -> None:
         """Add content in typed parts, as some reasoning models stream it."""
         for part in parts:
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "text":
-                self._speech.say(str(part.get("text") or ""))
+                self._streamed.add_text(str(part.get("text") or ""))
             elif kind == "thinking":
                 thought = part.get("thinking")
                 pieces = thought if isinstance(thought, list) else [{"text": thought}]
                 text = "".join(str(piece.get("text") or "") for piece in pieces if isinstance(piece, dict))
-                self._speech.think(text)
+                self._streamed.add_thinking(text)
 
     def _add_call(self, call: CallPart) -> None:
-        self._speech.end_thought()
+        self._streamed.end_thought()
         name, arguments = "", ""
         if call.function is not None:
             name = call.function.name or ""

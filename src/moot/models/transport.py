@@ -10,11 +10,11 @@ from moot.models.http_client import HttpClient
 from moot.models.http_errors import ConnectError, HttpError, ProxyError, TlsError
 from moot.models.http_response import Response
 from moot.models.http_url import Url, parse_url
+from moot.models.key_removal import hide_in_error, hide_key
 from moot.models.keys import Key
 from moot.models.prices import preload
 from moot.models.refusals import describe_connect_error, error_from_status, parse_retry_after, read_refusal
 from moot.models.scrub import one_line
-from moot.models.secrecy import hide_in_error, hide_key
 from moot.models.sse import SseDecoder
 
 Http = Callable[[], HttpClient]

@@ -87,7 +87,7 @@ def _lowercase_escapes(text: str) -> str:
 def _list_encoded(data: bytes) -> Iterator[str]:
     digits = data.hex()
     yield from (digits, digits.upper())
-    # Other separators are handled by the views in `disguises`, but not in text that arrives in chunks.
+    # Other separators are handled by the views in `decoded_views`, but not in text that arrives in chunks.
     for apart in (data.hex(" "), data.hex(":"), data.hex(" ", -2), f"{data[:1].hex()} {data[1:].hex(' ', -2)}"):
         yield from (apart, apart.upper())
     for once in _encode_once(data):

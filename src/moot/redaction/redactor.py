@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from moot.domain.secret import SHORTEST_SECRET
-from moot.redaction.disguises import (
+from moot.redaction.decoded_views import (
     FoundSecret,
     find_in_encoded,
     find_in_escapes,
@@ -27,7 +27,7 @@ _AROUND = 160
 
 
 class Redactor:
-    """Knows the secret values, and finds them in the forms of `encodings` and the views of `disguises`.
+    """Knows the secret values, and finds them in the forms of `encodings` and the views of `decoded_views`.
 
     Values are searched in bytes: half a surrogate pair, which no text should contain, passes unchanged.
     """

@@ -14,8 +14,8 @@ from moot.cli.connect import find_paths
 from moot.cli.program import hint
 from moot.cli.setup.unit_files import LABEL, UNIT
 from moot.client import daemon_process
+from moot.daemon.folder_trees import remove_tree
 from moot.daemon.paths import Paths
-from moot.daemon.trees import remove_tree
 from moot.domain.errors import BadRequest, Conflict
 
 _SECONDS = 60.0

@@ -25,10 +25,10 @@ from moot.domain.visible import one_row
 from moot.tools.exec.created_files import CreatedFiles
 from moot.tools.exec.jobs import Job, Jobs, make_job_id, source_of_context
 from moot.tools.sandbox import view
+from moot.tools.sandbox.output_buffer import OutputBuffer
 from moot.tools.sandbox.plan import Command
 from moot.tools.sandbox.process import Ending, Process
 from moot.tools.sandbox.sandbox import Sandbox
-from moot.tools.sandbox.tape import OutputBuffer
 from moot.tools.threads import run_in_thread
 
 # Text longer than this is read and cleaned on another thread.
@@ -126,7 +126,7 @@ class _CommandRunner:
                 raise BadRequest("there are no secrets here to refer to", fix="Run the command without {{secret:…}}.")
             values = await self._secrets.resolve(command, context, tool=tool)
         text, environment = through_environment(command, values)
-        tape = OutputBuffer(self.config.output_bytes, ring=ring)
+        output = OutputBuffer(self.config.output_bytes, ring=ring)
         await run_in_thread(lambda: self._created.note(self._classify(command).lost_files, context))
         wanted = Command(
             argv=self._sandbox.shell(text),
@@ -136,7 +136,7 @@ class _CommandRunner:
             search_path=context.search_path,
             held=reviewed_folder_mark(context.agreed),
         )
-        return await self._sandbox.start(wanted, tape=tape), _OutputRedaction(values, self._redact)
+        return await self._sandbox.start(wanted, output=output), _OutputRedaction(values, self._redact)
 
 
 def _command_shape(command: str, cwd: str) -> CallShape | None:
@@ -358,13 +358,13 @@ async def read_output(process: Process, redact: Redaction) -> str:
     notes = await process.notes() if ending is not None else []
 
     def read() -> str:
-        text = process.tape.text(redact)
+        text = process.output.text(redact)
         why = process.held.explain(text, ending.exit_code if ending is not None else 0)
         # A note may name files, whose names a command chose.
         message = "\n".join(filter(None, (why, *map(redact, notes))))
         return f"{text.rstrip()}\n{message}\n".lstrip("\n") if message else text
 
-    return await asyncio.to_thread(read) if process.tape.total > _LONG else read()
+    return await asyncio.to_thread(read) if process.output.total > _LONG else read()
 
 
 def _is_not_found(command: str, ending: Ending) -> bool:

@@ -23,9 +23,9 @@ from moot.tools.exec.exec_tools import (
     sandbox_taint,
 )
 from moot.tools.sandbox import view
+from moot.tools.sandbox.output_buffer import OutputBuffer
 from moot.tools.sandbox.plan import Command
 from moot.tools.sandbox.sandbox import Sandbox
-from moot.tools.sandbox.tape import OutputBuffer
 
 _LONGEST = 1_048_576
 
@@ -57,7 +57,7 @@ class ScriptRunner:
         path = f"{view.LENT}/{script}" if self._sandbox.config.mode != "none" else str(folder / script)
         argv = (path, *args) if text.startswith("#!") else ("/bin/sh", path, *args)
         seconds = self._sandbox.config.longest_seconds
-        tape = OutputBuffer(self._sandbox.config.output_bytes)
+        output = OutputBuffer(self._sandbox.config.output_bytes)
         wanted = Command(
             argv=argv,
             cwd=context.cwd,
@@ -66,10 +66,10 @@ class ScriptRunner:
             search_path=context.search_path,
             held=reviewed_folder_mark(context.agreed),
         )
-        process = await self._sandbox.start(wanted, tape=tape)
+        process = await self._sandbox.start(wanted, output=output)
         process.limit(seconds)
-        output = command_result(await process.over(), await read_output(process, self._redact), seconds)
-        return replace(output, taint=output.taint | ({sandbox_taint(self._sandbox.config)} - {""}))
+        result = command_result(await process.over(), await read_output(process, self._redact), seconds)
+        return replace(result, taint=result.taint | ({sandbox_taint(self._sandbox.config)} - {""}))
 
 
 def _read_script(path: Path) -> tuple[Path, str, str]:

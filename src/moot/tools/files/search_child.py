@@ -55,7 +55,7 @@ def _allow(rules: int, path: str, flags: int) -> None:
     os.close(place)
 
 
-def volunteer() -> None:
+def prefer_for_oom_kill() -> None:
     """Have the kernel choose this process before all others when memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
@@ -67,7 +67,7 @@ def volunteer() -> None:
 def main() -> None:
     memory, seconds, count = map(int, sys.argv[1:4])
     ignore_files, command = sys.argv[4 : 4 + count], sys.argv[4 + count :]
-    volunteer()
+    prefer_for_oom_kill()
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     confine(command[0], ignore_files)

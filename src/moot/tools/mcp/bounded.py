@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from moot.domain.ports.clock import Clock
-from moot.tools.mcp.floods import half_of_the_time, has_too_many_values
+from moot.tools.mcp.message_limits import half_of_the_time, has_too_many_values
 
 MAX_ANSWER = 8 * 1024 * 1024
 # What stands between two events.

@@ -17,7 +17,7 @@ from moot.domain.errors import Unavailable
 from moot.domain.ports.clock import Clock
 from moot.tools.files.private_places import homes
 from moot.tools.files.project_folder import is_beneath
-from moot.tools.mcp.floods import half_of_the_time, has_too_many_values
+from moot.tools.mcp.message_limits import half_of_the_time, has_too_many_values
 from moot.tools.sandbox.environment import PATH
 from moot.tools.sandbox.plan import Command as Confined
 from moot.tools.sandbox.sandbox import Sandbox
@@ -85,11 +85,11 @@ async def _spawn(command: Command) -> tuple[asyncio.subprocess.Process, Callable
     process = await _start_process(
         [*watched, program, *command.argv[1:]], command.clock, env=scrubbed, cwd=command.cwd or None
     )
-    await asyncio.to_thread(_volunteer, process.pid)
+    await asyncio.to_thread(_prefer_for_oom_kill, process.pid)
     return process, lambda: None
 
 
-def _volunteer(pid: int) -> None:
+def _prefer_for_oom_kill(pid: int) -> None:
     """As in the sandbox: have the kernel choose it before the daemon when memory runs out."""
     with suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text("1000")

@@ -79,7 +79,7 @@ def set_limits(limits: dict[str, int]) -> None:
         resource.setrlimit(_LIMITS[name], (limit, limit))
 
 
-def volunteer() -> None:
+def prefer_for_oom_kill() -> None:
     """Make the kernel end this process and its children first when memory runs out."""
     try:
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
@@ -89,7 +89,7 @@ def volunteer() -> None:
         return
 
 
-def agree(control: int, report: dict[str, Any]) -> None:
+def wait_for_confirmation(control: int, report: dict[str, Any]) -> None:
     """Report what is in force and continue only when the daemon confirms, because it may be gone."""
     os.write(control, json.dumps(report).encode())
     if os.read(control, 1) != b"g":
@@ -103,7 +103,7 @@ def guard(command: list[str]) -> int:
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        _become(command)
+        _execute(command)
     while True:
         pid, status = os.wait()
         if pid == child:
@@ -156,7 +156,7 @@ def _descendants(root: int) -> list[int]:
     return sorted(found - {root})
 
 
-def _become(command: list[str]) -> None:
+def _execute(command: list[str]) -> None:
     # A descriptor from outside the sandbox would bypass it.
     os.closerange(3, 65_536)
     try:
@@ -170,19 +170,19 @@ def main() -> None:
     """The plan: `writable` folders, `limits` (some of `_LIMITS`), `landlock` or not, `guard` a folder to guard in."""
     control, plan, command = int(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:]
     # Before Landlock, after which it cannot be set.
-    volunteer()
+    prefer_for_oom_kill()
     set_limits(plan["limits"])
     _libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
     version = confine(plan["writable"]) if plan["landlock"] else 0
     if plan["guard"]:
         _libc.prctl(_PARENT_DEATH, signal.SIGTERM)
-    agree(control, {"landlock": version})
+    wait_for_confirmation(control, {"landlock": version})
     if plan["guard"]:
         os.close(control)
         os.chdir(plan["guard"])
         code = guard(command)
         sys.exit(128 - code if code < 0 else code)
-    _become(command)
+    _execute(command)
 
 
 if __name__ == "__main__":

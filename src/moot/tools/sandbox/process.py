@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from moot.domain.ports.clock import Clock, Timer
 from moot.tools.sandbox.explained import HeldBack
-from moot.tools.sandbox.tape import OutputBuffer
+from moot.tools.sandbox.output_buffer import OutputBuffer
 
 _KILL_SECONDS = 0.9
 _GUARD_SECONDS = 0.7
@@ -31,9 +31,9 @@ async def _no_notes() -> list[str]:
 class Process(asyncio.SubprocessProtocol):
     """The asyncio protocol of the child process; it needs no reader task."""
 
-    def __init__(self, tape: OutputBuffer, *, flood: int, guarded: bool, clock: Clock) -> None:
+    def __init__(self, output: OutputBuffer, *, flood: int, guarded: bool, clock: Clock) -> None:
         self.clock = clock
-        self.tape = tape
+        self.output = output
         # Its restrictions, to explain failures.
         self.held = HeldBack()
         # Returns notes for the caller once it has ended; may take a moment.
@@ -111,8 +111,8 @@ class Process(asyncio.SubprocessProtocol):
         self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self.tape.add(data)
-        if self.tape.total > self._flood:
+        self.output.add(data)
+        if self.output.total > self._flood:
             self.kill("flood")
 
     def connection_lost(self, exc: Exception | None) -> None:

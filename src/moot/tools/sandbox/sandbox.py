@@ -19,16 +19,16 @@ from moot.domain.ports.clock import Clock
 from moot.domain.sandbox import SandboxReport
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
 from moot.tools.sandbox.aliases import Regions, list_regions
-from moot.tools.sandbox.author import GitAuthor
 from moot.tools.sandbox.cleanup import Cleanup, LeftBehind
 from moot.tools.sandbox.environment import PATH, build_environment
 from moot.tools.sandbox.explained import HeldBack
+from moot.tools.sandbox.git_author import GitAuthor
 from moot.tools.sandbox.late_mounts import LateMounts
 from moot.tools.sandbox.limits import WATCHER, Enforcement, find_memory_limit, find_process_limit
+from moot.tools.sandbox.output_buffer import OutputBuffer
 from moot.tools.sandbox.plan import Command, Plan, memory_file
 from moot.tools.sandbox.process import Process
 from moot.tools.sandbox.starting import START_SECONDS, start_whole
-from moot.tools.sandbox.tape import OutputBuffer
 from moot.tools.sandbox.toolchain import NO_TOOLCHAIN, Toolchain, find_toolchain, list_search_path
 
 _FIX = (
@@ -81,9 +81,9 @@ class Sandbox:
         config = replace(self.config, network=network, readable=(*self.config.readable, *readable))
         return Sandbox(config, clock=self.clock, protected=self._protected, workspaces=self._workspaces)
 
-    async def start(self, command: Command, *, tape: OutputBuffer) -> Process:
+    async def start(self, command: Command, *, output: OutputBuffer) -> Process:
         """Start a command; it has its own process namespace and cannot outlive this process."""
-        process = Process(tape, clock=self.clock, flood=self.config.flood_bytes, guarded=self.config.mode == "none")
+        process = Process(output, clock=self.clock, flood=self.config.flood_bytes, guarded=self.config.mode == "none")
 
         async def spawn(argv: list[str], kept: list[int], environment: dict[str, str]) -> int:
             await _spawn(argv, kept, environment, process)
@@ -97,8 +97,8 @@ class Sandbox:
             if process.pid:
                 await process.end()
             if isinstance(error, NotStarted):
-                output = tape.text().strip()[:500]
-                raise Unavailable(f"{error.message}: {output}", fix=error.fix) from error
+                text = output.text().strip()[:500]
+                raise Unavailable(f"{error.message}: {text}", fix=error.fix) from error
             raise
         return process
 

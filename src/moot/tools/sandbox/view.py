@@ -16,7 +16,7 @@ from moot.domain.errors import Forbidden, NotFound
 from moot.tools.files.private_places import private_places
 from moot.tools.files.project_folder import is_beneath, is_project, is_visible, own_code_folders
 from moot.tools.sandbox.aliases import find_hard_links, find_other_places
-from moot.tools.sandbox.author import PLACE
+from moot.tools.sandbox.git_author import PLACE
 from moot.tools.sandbox.mounts import LinkRefused, Mounts, is_folder
 from moot.tools.sandbox.usage import TEMPORARY_FOLDERS
 

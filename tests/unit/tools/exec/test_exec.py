@@ -16,8 +16,8 @@ from moot.redaction.redactor import Redactor
 from moot.tools.exec.script import ScriptRunner
 from moot.tools.sandbox import sandbox as sandbox_module
 from moot.tools.sandbox import seccomp
+from moot.tools.sandbox.output_buffer import OutputBuffer
 from moot.tools.sandbox.sandbox import Sandbox
-from moot.tools.sandbox.tape import OutputBuffer
 from moot.tools.shell.grammar import classify_script
 from tests.escape.exec_kit import Bench
 
@@ -307,11 +307,11 @@ async def test_a_script_that_is_not_there_is_an_error(bench: Bench) -> None:
 # ---- parts -------------------------------------------------------------------------------------
 
 
-def test_a_tape_keeps_the_beginning_and_the_end() -> None:
-    tape = OutputBuffer(300)
+def test_an_output_buffer_keeps_the_beginning_and_the_end() -> None:
+    output = OutputBuffer(300)
     for number in range(1000):
-        tape.add(b"%04d" % number)
-    head, note, tail = tape.text(Redactor()).split("\n")
+        output.add(b"%04d" % number)
+    head, note, tail = output.text(Redactor()).split("\n")
     assert head == "".join(f"{number:04d}" for number in range(25))
     assert tail == "".join(f"{number:04d}" for number in range(950, 1000))
     assert note == f"[… {4000 - len(head) - len(tail)} bytes left out …]"
@@ -324,10 +324,10 @@ def test_no_part_of_a_secret_is_left_at_a_cut_wherever_it_falls(length: int) -> 
     redactor.register("KEY", secret)
     keep = 12 * redactor.margin
     for inside in (1, 8, length // 2, length - 1):
-        tape = OutputBuffer(keep)
-        tape.add(b"x" * (keep // 3 - inside) + secret.encode() + b"y" * keep)
-        tape.add(secret.encode() + b"z" * (keep - keep // 3 - (length - inside)))
-        said = tape.text(redactor)
+        output = OutputBuffer(keep)
+        output.add(b"x" * (keep // 3 - inside) + secret.encode() + b"y" * keep)
+        output.add(secret.encode() + b"z" * (keep - keep // 3 - (length - inside)))
+        said = output.text(redactor)
         assert "left out" in said
         assert (said.count("x") > keep // 6, said.count("z") > keep // 6) == (True, True)
         assert not any(secret[at : at + 8] in said for at in range(length - 8))
@@ -343,10 +343,10 @@ async def test_a_secret_that_a_command_was_lent_is_not_left_in_half_at_a_cut(tmp
 
 
 def test_a_tape_that_fits_is_whole() -> None:
-    tape = OutputBuffer(300)
-    tape.add(b"a" * 150)
-    tape.add(b"b" * 150)
-    assert tape.text(Redactor()) == "a" * 150 + "b" * 150
+    output = OutputBuffer(300)
+    output.add(b"a" * 150)
+    output.add(b"b" * 150)
+    assert output.text(Redactor()) == "a" * 150 + "b" * 150
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])

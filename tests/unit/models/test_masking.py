@@ -20,7 +20,7 @@ from moot.domain.ports.model import (
 )
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
 from moot.domain.usage import Usage
-from moot.models.discretion import PromptMasker
+from moot.models.masking import PromptMasker
 from moot.redaction.masks import ModelMasks
 from moot.redaction.redactor import Redactor
 
@@ -76,9 +76,9 @@ class Rig:
         self.redactor = Redactor()
         self.personal = personal
         self.masks = ModelMasks(self.redactor, wanted=lambda: self.personal, key=lambda: b"key")
-        self.discretion = PromptMasker(self.masks)
+        self.masker = PromptMasker(self.masks)
         self.inner = Recording()
-        self.model = self.discretion.over(self.inner)
+        self.model = self.masker.over(self.inner)
 
     def ask(self, prompt: Prompt) -> list[ModelEvent]:
         async def listen() -> list[ModelEvent]:
@@ -179,7 +179,7 @@ def test_nothing_of_a_transcript_is_kept_once_it_is_gone() -> None:
     rig.ask(prompt(user(f"write to {MAIL}")))
     rig.inner.told.clear()
     gc.collect()
-    assert len(rig.discretion._veiled) == 0
+    assert len(rig.masker._masked) == 0
 
 
 def test_personal_data_is_told_as_placeholders_and_heard_as_what_it_is() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from moot.domain.errors import ModelError
 from moot.domain.message import Thinking, ToolCall
 from moot.domain.ports.model import CallReady, Finished, ModelEvent, TextDelta, ThinkingDelta, ThinkingDone
-from moot.models.secrecy import hide_key
+from moot.models.key_removal import hide_key
 from tests.fake_provider import Provider
 from tests.fake_provider.ask import LOOKUP, ask, config, prompt
 

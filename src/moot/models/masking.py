@@ -28,7 +28,7 @@ class PromptMasker:
 
     def __init__(self, masks: Masks) -> None:
         self.masks = masks
-        self._veiled: WeakKeyDictionary[Transcript, _MaskedTranscript] = WeakKeyDictionary()
+        self._masked: WeakKeyDictionary[Transcript, _MaskedTranscript] = WeakKeyDictionary()
         self._edition = 0
         # Instructions and tools are the same in every request.
         self._texts: dict[str, str] = {}
@@ -58,7 +58,7 @@ class PromptMasker:
         return told, known
 
     def _mask_transcript(self, transcript: Transcript, edition: int) -> "_MaskedTranscript":
-        veiled = self._veiled.get(transcript)
+        veiled = self._masked.get(transcript)
         if veiled is not None and veiled.edition == edition:
             veiled.advance(transcript, self.masks)
             return veiled
@@ -66,7 +66,7 @@ class PromptMasker:
         fresh.advance(transcript, self.masks)
         if veiled is not None:
             fresh.keep_encodings(veiled)
-        self._veiled[transcript] = fresh
+        self._masked[transcript] = fresh
         return fresh
 
     def _mask_fixed(self, text: str) -> str:
@@ -144,25 +144,25 @@ def _mask_thinking(thought: Thinking, masks: Masks) -> Thinking:
 class MaskedModel(ModelWrapper[Model]):
     """A model that is sent masked prompts, and whose answers are unmasked."""
 
-    def __init__(self, inner: Model, discretion: PromptMasker) -> None:
+    def __init__(self, inner: Model, masker: PromptMasker) -> None:
         super().__init__(inner)
-        self._discretion = discretion
+        self._masker = masker
         # The last prompt passed to `mask_prompt`; it is usually about to be sent.
         self._masked: tuple[Prompt, Prompt, dict[str, str]] | None = None
 
     def mask_prompt(self, prompt: Prompt) -> Prompt:
-        if not self._discretion.masks.edition:
+        if not self._masker.masks.edition:
             return prompt
-        self._masked = (prompt, *self._discretion.prompt(prompt))
+        self._masked = (prompt, *self._masker.prompt(prompt))
         return self._masked[1]
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
-        masks = self._discretion.masks
+        masks = self._masker.masks
         masked, self._masked = self._masked, None
         if masked is None or masked[0] is not prompt:
             if not masks.edition:
                 return self.inner.stream(prompt)
-            masked = (prompt, *self._discretion.prompt(prompt))
+            masked = (prompt, *self._masker.prompt(prompt))
         return _unmask_events(self.inner.stream(masked[1]), _EventUnmasker(masks, masked[2]))
 
 

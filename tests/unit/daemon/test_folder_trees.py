@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from moot.daemon.trees import count_files, remove_tree
+from moot.daemon.folder_trees import count_files, remove_tree
 from moot.daemon.workspaces import Workspaces
 from moot.domain.conversation import ConversationKey
 

@@ -17,14 +17,14 @@ class StreamedText:
         self._thoughts: list[str] = []
         self._scrub = TextScrubber()
 
-    def say(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         if self._is_thought:
             self.end_thought()
         # Fast path: almost every chunk is plain, and a reply has thousands.
         if text.isascii() and "\0" not in text and not self._scrub.held or (text := self._scrub(text)):
             self._pieces.append(text)
 
-    def think(self, text: str) -> None:
+    def add_thinking(self, text: str) -> None:
         if not self._is_thought:
             self._flush()
             self._is_thought = True

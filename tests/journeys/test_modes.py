@@ -226,6 +226,11 @@ async def test_a_call_that_waits_is_refused_once_the_mode_is_plan(
         await decide(talk, ask, "once")
         await speech.end()
         assert all("mode plan" in result.output for result in speech.of("tool_result"))
+        # As every run in which mode plan has refused all calls: it is not counted as a failure.
+        assert (speech.outcome, speech.ended.error) == (
+            "denied",
+            "Not called in mode plan: exec, fs_write. Nothing was changed.",
+        )
     assert os.listdir(tmp_path) == []
 
 

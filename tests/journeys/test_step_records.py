@@ -20,6 +20,14 @@ from tests.teaming import TEAM, eventually_idle
 CONFIG = PROVIDER_CONFIG
 WIRES = ("fake", "claude")
 TITLE = {"name": "set_title", "arguments": {"title": "Bread"}}
+QUESTION = {"name": "ask_user", "arguments": {"questions": [{"question": "Which?"}]}}
+OTHER = """
+[models.other]
+provider = "openai"
+base_url = "PROVIDER_URL/v1"
+model = "z"
+window = 100000
+"""
 SECRET = "zq-canary-81f0c2d95b7e"
 MAIL = "ada.lovelace@example.org"
 
@@ -80,6 +88,40 @@ async def test_rebuilt_requests_are_the_bytes_that_were_sent(
             assert await rebuilt(talk) == sent(provider)
     assert len(sent(provider)) == 8
     assert provider.faults() == []
+
+
+@pytest.mark.parametrize("model", WIRES)
+async def test_requests_of_a_run_that_was_shown_mail_and_steering_are_rebuilt_and_replayed(
+    home: Home, provider: Provider, model: str
+) -> None:
+    """Also after the conversation was begun anew, resumed, moved to another model and compacted."""
+    furnish(home, model, OTHER.replace("PROVIDER_URL", provider.url))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program({"text": "Hi."}, {"match": "begin$", "calls": [QUESTION]})
+            await talk.say("ada", "hello")
+            run = talk.start("ada", "begin")
+            await run.until("ask_user")
+            (goal,) = (await talk.ask(list_goals=pb.ListGoalsMsg(agent="ada"))).goals.goals
+            await talk.ask(send_mail=pb.SendMailMsg(agent="ada", content="a letter", goal_id=goal.goal_id))
+            steered = talk.start("ada", "and this", steer=True)
+            await steered.until("queued")
+            provider.program({"text": "all of it"})
+            await talk.reply("ada", "this one")
+            assert (await run.end()).text == "all of it"
+            assert all(text in sent(provider)[-1] for text in ("a letter", "and this"))
+            provider.program({"text": "New."}, {"text": "Back."}, {"text": "A summary."}, {"text": "After."})
+            await talk.ask(open_stretch=pb.OpenStretchMsg(agent="ada"))
+            await talk.say("ada", "anew")
+            await talk.ask(open_stretch=pb.OpenStretchMsg(agent="ada", resume=1))
+            await talk.say("ada", "back")
+            await talk.ask(conversation_model=pb.ConversationModelMsg(agent="ada", model="other"))
+            await talk.compact("ada")
+            await talk.say("ada", "after")
+            assert await rebuilt(talk) == sent(provider)
+            provider.program({"match": "begin$", "calls": [QUESTION]}, {"text": "all of it"})
+            replay = await replayed(talk, (await run_ids(talk))[1])
+            assert [step.verdict for step in replay.steps] == ["same", "same"]
 
 
 async def killed(talk: Talking, provider: Provider, agent: str, content: str) -> None:

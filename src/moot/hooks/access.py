@@ -3,22 +3,20 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from moot.domain.ports.hook import GateCall, Proceed
+from moot.domain.ports.hook import FindRefusal, GateCall, Proceed
 from moot.domain.ports.tool import ToolResult
 
 # The granted call; the same call if no grant was needed; or the result that the model gets instead.
 Admit = Callable[[GateCall], Awaitable[GateCall | ToolResult]]
-# Returns why a call may still not be executed; "" if it may.
-Refusal = Callable[[GateCall], Awaitable[str]]
 
 
 class AccessControl:
     name = "AccessControl"
     phase = "pre-execute"
 
-    def __init__(self, admit: Admit, *, refusal: Refusal) -> None:
+    def __init__(self, admit: Admit, *, find_refusal: FindRefusal) -> None:
         self._admit = admit
-        self._refusal = refusal
+        self._find_refusal = find_refusal
         self._counts: Counter[str] = Counter()
 
     def counts(self) -> dict[str, int]:
@@ -33,8 +31,9 @@ class AccessControl:
             self._counts["passed"] += 1
             return await proceed(call)
         # A day may have passed, so the call is checked again: what is blocked by now stays blocked.
-        if refused := await self._refusal(admitted):
+        refusal = await self._find_refusal(admitted)
+        if refusal is not None:
             self._counts["refused"] += 1
-            return ToolResult(content=refused, is_error=True)
+            return refusal
         self._counts["granted"] += 1
         return await proceed(admitted)

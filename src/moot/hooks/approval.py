@@ -1,7 +1,7 @@
 """ApprovalGate: asks the owner about a call that could do harm, and lets it through once it is approved."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from moot.domain.config import InterceptorConfig
 from moot.domain.errors import Fenced, MootError
 from moot.domain.events import EventBody
 from moot.domain.mode import Mode
-from moot.domain.ports.hook import FindsMode, GateCall, Proceed
+from moot.domain.ports.hook import FindRefusal, FindsMode, GateCall, Proceed
 from moot.domain.ports.tool import Binds, Checks, KnowsSinks, Reaches, Tool, ToolResult, has_ability
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.prompt import CALLABLE_WHEN_GONE, Safety, Sink
@@ -32,8 +32,6 @@ ALWAYS_ASKING = ("payment_*",)
 # Tools that ask in mode free too.
 _SECRET_GROUPS = ("secrets", "crypto")
 _REACHED = {Sink.SHELL: "a shell without a sandbox", Sink.EGRESS: "the network", Sink.SECRETS: "secrets"}
-# Returns why a call may still not be executed; "" if it may.
-Refusal = Callable[[GateCall], Awaitable[str]]
 
 
 class AllowsByRule(Protocol):
@@ -74,7 +72,7 @@ class ApprovalGate:
         config: Callable[[], InterceptorConfig],
         *,
         sealer: ArgumentSealer,
-        refusal: Refusal,
+        find_refusal: FindRefusal,
         modes: FindsMode,
         tools: Callable[[], Mapping[str, Tool]],
         notes: TraceNotes | None = None,
@@ -82,7 +80,7 @@ class ApprovalGate:
         self._asks = asks
         self._config = config
         self._sealer = sealer
-        self._refusal = refusal
+        self._find_refusal = find_refusal
         self._modes = modes
         self._tools = tools
         self._notes = notes
@@ -101,7 +99,7 @@ class ApprovalGate:
             self._count_pass(judged, is_approved=not reason)
             return await proceed(judged.call)
         if tainted:
-            self._counts.update(f"tainted by {stranger}" for stranger in call.context.taint)
+            self._counts.update(f"tainted by {source}" for source in call.context.taint)
         is_asked = self._asks.is_carried_over(call.context.run_id, call.id)
         failure = await _find_failure(call, is_asked=is_asked)
         if failure is not None:
@@ -188,9 +186,9 @@ class ApprovalGate:
 
     async def _make(self, call: GateCall, approval: Ask, proceed: Proceed) -> ToolResult:
         """Make an approved call. A day may have passed, so the call is checked again: what is blocked stays blocked."""
-        refused = await self._refusal(call)
-        if refused:
-            return _refusal_result(refused)
+        refusal = await self._find_refusal(call)
+        if refusal is not None:
+            return refusal
         if is_removed(call, self._tools()):
             return refuse_removed(call)
         changed = await find_changed_tool(call, self._tools())

@@ -55,10 +55,7 @@ class SecurityFilter:
         refused, verdict = await self._inspect(call)
         forbidden, uses = await self._judge_secrets(call)
         if refused or forbidden:
-            is_planning = refused == explain_plan(call.tool.spec.name)
-            return ToolResult(
-                content=refused or forbidden, is_error=True, is_denied=not is_planning, is_refused_by_mode=is_planning
-            )
+            return _make_refusal(call, refused or forbidden)
         if uses:
             self._counts["uses a secret"] += 1
             call = replace(call, uses=uses)
@@ -69,11 +66,11 @@ class SecurityFilter:
             self._counts["passed"] += 1
         return await self._redact_result(await proceed(call))
 
-    async def refusal(self, call: GateCall) -> str:
-        """Return why the call may not be executed now; "" if it may."""
+    async def find_refusal(self, call: GateCall) -> ToolResult | None:
+        """Return the result of a call that may not be executed now; None if it may."""
         refused, _ = await self._inspect(call)
         forbidden, _ = await self._judge_secrets(call)
-        return refused or forbidden
+        return _make_refusal(call, refused or forbidden) if refused or forbidden else None
 
     async def _judge_secrets(self, call: GateCall) -> tuple[str, str]:
         """Return why the call may not use the secrets it refers to, and why their owner is asked first."""
@@ -133,6 +130,11 @@ class SecurityFilter:
             return result
         self._counts["redacted"] += 1
         return replace(result, content=cleaned)
+
+
+def _make_refusal(call: GateCall, text: str) -> ToolResult:
+    is_planning = text == explain_plan(call.tool.spec.name)
+    return ToolResult(content=text, is_error=True, is_denied=not is_planning, is_refused_by_mode=is_planning)
 
 
 def _find_host(call: GateCall) -> str:

@@ -72,12 +72,12 @@ def _build_chains(dependencies: HookDependencies) -> dict[tuple[bool, bool], tup
         modes=dependencies.modes,
         blocked=lambda: config().interceptor.blocked_tools,
     )
-    before = (security, AccessControl(dependencies.grants.admit, refusal=security.refusal))
+    before = (security, AccessControl(dependencies.grants.admit, find_refusal=security.find_refusal))
     approval = ApprovalGate(
         dependencies.asks,
         lambda: config().interceptor,
         sealer=dependencies.sealed,
-        refusal=security.refusal,
+        find_refusal=security.find_refusal,
         modes=dependencies.modes,
         tools=dependencies.tools.tools,
         notes=dependencies.traces,

@@ -119,7 +119,7 @@ class Desk:
                     self.asks,
                     InterceptorConfig,
                     sealer=NothingKept(),
-                    refusal=security.refusal,
+                    find_refusal=security.find_refusal,
                     modes=FixedMode(),
                     tools=lambda: {self.tool.spec.name: self.tool},
                 ),

@@ -109,7 +109,7 @@ async def bench(path: Path, *, hooks: Sequence[Hook] = ()) -> AsyncIterator[Benc
             login = Login()
             tools = {"login": login}
             asking = ApprovalGate(
-                asks, InterceptorConfig, sealer=kept, refusal=_nothing, modes=FixedMode(), tools=lambda: tools
+                asks, InterceptorConfig, sealer=kept, find_refusal=_nothing, modes=FixedMode(), tools=lambda: tools
             )
             gate = Gate(tools=lambda: tools, hooks=lambda _: [*hooks, asking], budget=_whole, restore=kept.restore)
             yield Bench(rows, gate, asks, login)
@@ -117,8 +117,8 @@ async def bench(path: Path, *, hooks: Sequence[Hook] = ()) -> AsyncIterator[Benc
             await store.close()
 
 
-async def _nothing(_call: GateCall) -> str:
-    return ""
+async def _nothing(_call: GateCall) -> None:
+    return None
 
 
 async def _whole(_call: GateCall, result: ToolResult) -> ToolResult:
@@ -328,7 +328,7 @@ async def made(tool: Any, arguments: dict[str, Any], answering: Answering, **con
             answering,
             lambda: policy,
             sealer=NothingKept(),
-            refusal=security.refusal,
+            find_refusal=security.find_refusal,
             modes=FixedMode(),
             tools=lambda: tools,
         ),

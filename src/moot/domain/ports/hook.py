@@ -26,6 +26,8 @@ class GateCall(Struct, frozen=True, kw_only=True):
 
 
 Proceed = Callable[[GateCall], Awaitable[ToolResult]]
+# Returns the result of a call that may not be executed after all; None if it may.
+FindRefusal = Callable[[GateCall], Awaitable[ToolResult | None]]
 
 
 class FindsMode(Protocol):

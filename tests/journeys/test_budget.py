@@ -76,12 +76,15 @@ async def test_a_report_is_answered_with_the_step_that_was_kept(home: Home) -> N
             # What it calls in the last step is not made, and what it says is kept.
             lead("has ended: limit", {"reply": "It did not get to its end.", **BUSY[0]}),
             lead("^go", spawn("work"), say("On it."), say("It is under way.")),
-            mate("^work", *BUSY),
+            # It goes on after the turn has ended, so that the turn does not need the step that is kept.
+            mate("^work", call("ask_user", questions=[{"question": "Go on?"}]), *BUSY),
         ),
     )
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("moot", "go")
+            await eventually(talk.asks)
+            await talk.reply("moot", "yes")
             await eventually(lambda: asked(home, "SELECT count(*) FROM runs WHERE author <> '' AND status = 'ended'"))
             await eventually_idle(home, talk)
             assert (await talk.told("moot"))[-1][2] == "It did not get to its end."

@@ -122,6 +122,24 @@ async def test_a_message_is_a_turn_of_its_own_if_the_run_has_no_other_step_or_an
             await talk.say("ada", "x", sender, steer=True, limits=pb.RunLimits(steps=1))
 
 
+async def test_what_arrives_when_no_step_is_left_is_shown_to_the_next_turn(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        run = await ask(talk, provider, sender, limits=pb.RunLimits(steps=1))
+        late = await steer(talk, "and this", sender)
+        goals = (await talk.ask(list_goals=pb.ListGoalsMsg(agent="ada"))).goals.goals
+        (goal,) = [each.goal_id for each in goals if each.sender == sender]
+        await talk.ask(send_mail=pb.SendMailMsg(agent="ada", sender=sender, content="a letter", goal_id=goal))
+        provider.program({"match": "and this|a letter", "text": "here is all"})
+        await talk.reply("ada", "this one", sender)
+        assert (await run.end()).outcome == "limit"
+        assert (await late.end()).text == "here is all"
+        assert run.of("steered") == []
+        roles = [(message.role, message.agent) for message in (await talk.history("ada", sender)).messages]
+    assert roles[3:] == [("user", ""), ("injected", "@peers"), ("assistant", "")]
+
+
 @pytest.mark.parametrize("point", ["", *STEER_POINTS, "commit.append:3", "committed.append:3"])
 async def test_a_message_is_shown_once_also_over_a_crash(home: Home, provider: Provider, point: str) -> None:
     environment = {"MOOT_FAIL_AT": point} if point else {}

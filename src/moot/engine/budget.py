@@ -112,6 +112,13 @@ class Budget:
         self._held_steps += 1
         return _NOTHING_HELD
 
+    def is_used_up(self, own: Limits, spent: RunUsage, *, is_teammate: bool) -> bool:
+        """Whether the limits of the run or of the whole tree have no room for another call, however short."""
+        limits, taken = self.limits, self.spent
+        if limits.steps is not None:
+            taken = replace(taken, steps=taken.steps + self._held_steps + is_teammate)
+        return any(room(*each, NOTHING_NEEDED)[1] for each in ((own, spent), (limits, taken)))
+
     def join(self, run_id: str) -> None:
         self._users.add(run_id)
 

@@ -5,11 +5,19 @@ from moot.domain.lost_mail import describe_lost
 from moot.domain.mail import MAIL_AUTHOR, join_taint, render_mail
 from moot.domain.message import injected_message
 from moot.engine.mailboxes import Mailboxes
+from moot.engine.steering import show_steered
 from moot.engine.turn_state import TurnState
 from moot.failpoint import reach
 
 
-async def inject_mail(mailboxes: Mailboxes, state: TurnState) -> None:
+async def show_arrivals(mailboxes: Mailboxes, state: TurnState) -> None:
+    """Show mail, then the messages that steer the run; neither without a step that sends them to the model."""
+    if state.has_room:
+        await _inject_mail(mailboxes, state)
+        await show_steered(state.turn, state.progress)
+
+
+async def _inject_mail(mailboxes: Mailboxes, state: TurnState) -> None:
     """Add unread mail to the history, and what became of mail that is lost. Guests are not shown it.
 
     It counts as read, or as told, once that is on disk.

@@ -28,10 +28,9 @@ from moot.engine.completion import make_price_error
 from moot.engine.context_window import ContextWindow
 from moot.engine.deadline import Deadline, WaitTimer
 from moot.engine.gate import AT_ONCE, Gate
-from moot.engine.injection import inject_mail
+from moot.engine.injection import show_arrivals
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.outcome import Repetition, judge
-from moot.engine.steering import show_steered
 from moot.engine.step import Reply, Step, emit_refusal
 from moot.engine.step_calls import make_calls
 from moot.engine.step_records import StepRecords
@@ -123,8 +122,7 @@ class Loop:
         if ending := self._end_early(state):
             return ending
         while True:
-            await inject_mail(self._mailboxes, state)
-            await show_steered(state.turn, state.progress)
+            await show_arrivals(self._mailboxes, state)
             await self._context.fit(state)
             hold, estimated = await self._reserve(state)
             if isinstance(hold, Shortfall):

@@ -125,6 +125,13 @@ class TurnState(Struct, kw_only=True):
             return None
         return self.turn.budget.reserve_step(self.turn.limits, self.progress.steps, is_teammate=is_teammate)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether the limits allow another step. Without one, what has arrived would be shown to no model."""
+        turn = self.turn
+        is_teammate = bool(turn.request.parent_id)
+        return not turn.budget.is_used_up(turn.limits, self.progress.spent, is_teammate=is_teammate)
+
     def may_nudge(self, outcome: Outcome) -> bool:
         """Whether the run continues instead of ending with this outcome. Uses up one nudge and adds its message."""
         if not self.nudges or self.is_last_step:

@@ -25,7 +25,21 @@ Reflect = Callable[[ConversationKey, Charge], Awaitable[Note | None]]
 
 
 def tools(*, notes: Notes, reflect: Reflect, clock: Clock) -> list[Tool]:
-    return [ObserveAdd(notes, clock), ObserveList(notes), ReflectNow(notes, reflect, clock), ReflectList(notes)]
+    list_observations = ListNotes(
+        notes,
+        NoteKind.OBSERVATION,
+        name="observe_list",
+        what="observations",
+        description="Read the newest observations made in this conversation, oldest of them first.",
+    )
+    list_reflections = ListNotes(
+        notes,
+        NoteKind.REFLECTION,
+        name="reflect_list",
+        what="reflections",
+        description="Read the newest reflections on this conversation, oldest of them first.",
+    )
+    return [ObserveAdd(notes, clock), list_observations, ReflectNow(notes, reflect, clock), list_reflections]
 
 
 class ObserveAdd:
@@ -60,27 +74,28 @@ class ObserveAdd:
         return _to_json(status="noted", **_note_data(await self._notes.add(context.key, note, now=self._clock.now())))
 
 
-class ObserveList:
-    spec = ToolSpec(
-        name="observe_list",
-        safety=Safety.SAFE,
-        group="memory",
-        description="Read the newest observations made in this conversation, oldest of them first.",
-        parameters={
-            "type": "object",
-            "properties": {"limit": {"type": "integer", "description": f"How many at most; {_LISTED} if not given."}},
-        },
-    )
+class ListNotes:
+    """Lists the notes of one kind; `what` says which in the plural."""
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes: Notes, kind: NoteKind, *, name: str, what: str, description: str) -> None:
         self._notes = notes
+        self._kind = kind
+        self._what = what
+        limit = {"type": "integer", "description": f"How many at most; {_LISTED} if not given."}
+        self.spec = ToolSpec(
+            name=name,
+            safety=Safety.SAFE,
+            group="memory",
+            description=description,
+            parameters={"type": "object", "properties": {"limit": limit}},
+        )
 
     def line(self, _arguments: dict[str, Any]) -> str:
-        return "read the observations"
+        return f"read the {self._what}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        found = await self._notes.list_all(context.key, NoteKind.OBSERVATION, limit=_parse_limit(arguments))
-        return _list_result("observations", found)
+        found = await self._notes.list_all(context.key, self._kind, limit=_parse_limit(arguments))
+        return _list_result(self._what, found)
 
 
 class ReflectNow:
@@ -126,29 +141,6 @@ class ReflectNow:
             taint=context.taint.union(*(each.taint for each in observations)),
         )
         return await self._notes.add(context.key, note, now=self._clock.now())
-
-
-class ReflectList:
-    spec = ToolSpec(
-        name="reflect_list",
-        safety=Safety.SAFE,
-        group="memory",
-        description="Read the newest reflections on this conversation, oldest of them first.",
-        parameters={
-            "type": "object",
-            "properties": {"limit": {"type": "integer", "description": f"How many at most; {_LISTED} if not given."}},
-        },
-    )
-
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
-
-    def line(self, _arguments: dict[str, Any]) -> str:
-        return "read the reflections"
-
-    async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        found = await self._notes.list_all(context.key, NoteKind.REFLECTION, limit=_parse_limit(arguments))
-        return _list_result("reflections", found)
 
 
 def _parse_content(value: Any) -> str:

@@ -196,9 +196,28 @@ class _OutputRedaction:
         return max(self._redact.margin, *(2 * len(value) for _, value in self._values), 0)
 
 
-class Exec:
+class _CommandTool:
+    """What the gate learns of a command before it is executed."""
+
     def __init__(self, shell: _CommandRunner) -> None:
         self._shell = shell
+
+    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
+        return self._shell.preview(arguments["command"], context)
+
+    async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
+        return await sandbox_binding(self._shell.config, context.cwd)
+
+    async def reach(self, arguments: dict[str, Any], context: RunContext) -> Reach:
+        return await self._shell.reach(arguments["command"], context)
+
+    async def shape(self, arguments: dict[str, Any], context: RunContext) -> CallShape | None:
+        return await self._shell.shape(arguments["command"], context)
+
+
+class Exec(_CommandTool):
+    def __init__(self, shell: _CommandRunner) -> None:
+        super().__init__(shell)
         config = shell.config
         self.spec = ToolSpec(
             name="exec",
@@ -224,18 +243,6 @@ class Exec:
     def line(self, arguments: dict[str, Any]) -> str:
         return f"$ {arguments.get('command', '')}"
 
-    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
-        return self._shell.preview(arguments["command"], context)
-
-    async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
-        return await sandbox_binding(self._shell.config, context.cwd)
-
-    async def reach(self, arguments: dict[str, Any], context: RunContext) -> Reach:
-        return await self._shell.reach(arguments["command"], context)
-
-    async def shape(self, arguments: dict[str, Any], context: RunContext) -> CallShape | None:
-        return await self._shell.shape(arguments["command"], context)
-
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         config = self._shell.config
         seconds = float(arguments.get("timeout", config.timeout_seconds))
@@ -248,9 +255,9 @@ class Exec:
         return replace(result, is_unexecuted=_is_not_found(arguments["command"], ending))
 
 
-class ExecBackground:
+class ExecBackground(_CommandTool):
     def __init__(self, shell: _CommandRunner, jobs: Jobs) -> None:
-        self._shell = shell
+        super().__init__(shell)
         self._jobs = jobs
         self.spec = ToolSpec(
             name="exec_bg",
@@ -266,18 +273,6 @@ class ExecBackground:
 
     def line(self, arguments: dict[str, Any]) -> str:
         return f"$ {arguments.get('command', '')} &"
-
-    async def preview(self, arguments: dict[str, Any], context: RunContext) -> str:
-        return self._shell.preview(arguments["command"], context)
-
-    async def bind(self, _arguments: dict[str, Any], context: RunContext) -> Binding:
-        return await sandbox_binding(self._shell.config, context.cwd)
-
-    async def reach(self, arguments: dict[str, Any], context: RunContext) -> Reach:
-        return await self._shell.reach(arguments["command"], context)
-
-    async def shape(self, arguments: dict[str, Any], context: RunContext) -> CallShape | None:
-        return await self._shell.shape(arguments["command"], context)
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         self._jobs.check_room(context.key)

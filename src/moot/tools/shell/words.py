@@ -82,9 +82,6 @@ class Variables:
             return self._outer.value(name) if self._outer is not None else _KNOWN.get(name, UNKNOWN)
         return next(iter(values)) if len(values) == 1 else UNKNOWN
 
-    def list_assigned(self) -> dict[str, set[str]]:
-        return self._values
-
     def word(self, node: Node) -> str:
         """The word of a node, with UNKNOWN for parts that cannot be determined."""
         match node.type:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from moot.cli.chat import lines
+from moot.cli.chat.chat_context import ChatContext
 from moot.cli.chat.screen import Screen
 from moot.cli.markdown.styles import HANG, Line
 from moot.cli.program import hint
@@ -26,16 +27,11 @@ COMMANDS = {
 }
 
 
-class ConversationContext(Protocol):
+class ConversationContext(ChatContext, Protocol):
     """The part of the chat that these commands use."""
 
     @property
-    def agent(self) -> str: ...
-    @property
-    def sender(self) -> str: ...
-    @property
     def screen(self) -> Screen: ...
-    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
     async def history(self) -> pb.History: ...
     async def refresh_agents(self) -> list[pb.AgentInfo]: ...
     def show_notice(self, text: str) -> None: ...

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from moot.cli.chat import lines
+from moot.cli.chat.chat_context import ChatContext
 from moot.cli.chat.open_approvals import HeldDecision, OpenApprovals, approval_from_ask
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.view import RunView
@@ -12,7 +13,7 @@ from moot.domain.errors import MootError
 from moot.wire import moot_pb2 as pb
 
 
-class Host(Protocol):
+class DecisionContext(ChatContext, Protocol):
     """The part of the chat that this module uses."""
 
     @property
@@ -20,11 +21,10 @@ class Host(Protocol):
     @property
     def views(self) -> Iterable[RunView]: ...
     def show_notice(self, text: str) -> None: ...
-    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
 
 
 class Decisions:
-    def __init__(self, chat: Host, open_approvals: OpenApprovals) -> None:
+    def __init__(self, chat: DecisionContext, open_approvals: OpenApprovals) -> None:
         self._chat = chat
         self._open_approvals = open_approvals
         self.held: list[HeldDecision] = []

@@ -1,24 +1,13 @@
 """The mode and the auto-approve level of a chat: in the toolbar, set by a key, /mode and /auto-approve."""
 
-from typing import Protocol
-
 from moot.cli.chat import lines
+from moot.cli.chat.chat_context import ChatContext
 from moot.cli.markdown.styles import Line
 from moot.wire import moot_pb2 as pb
 
 
-class ModeChat(Protocol):
-    """The part of the chat that the mode uses."""
-
-    @property
-    def agent(self) -> str: ...
-    @property
-    def sender(self) -> str: ...
-    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
-
-
 class ModeSwitch:
-    def __init__(self, chat: ModeChat) -> None:
+    def __init__(self, chat: ChatContext) -> None:
         self._chat = chat
         # The mode that applies; empty until it is known.
         self.name = ""

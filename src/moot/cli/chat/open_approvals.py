@@ -18,7 +18,7 @@ _REASON_COLUMNS = 160
 # The beginning of one with more rows may be above the screen.
 _BLOCK_ROWS = 15
 
-Which = tuple[str, int]
+ApprovalKey = tuple[str, int]
 
 
 class LineReading(Struct, frozen=True, kw_only=True):
@@ -71,12 +71,12 @@ class OpenApprovals:
 
     def __init__(self, waiting: Callable[[], Iterable[pb.ApprovalEvent]]) -> None:
         self._waiting = waiting
-        self._decided: set[Which] = set()
-        self._draw: Which | None = None
-        self._begun: Which | None = None
+        self._decided: set[ApprovalKey] = set()
+        self._displayed: ApprovalKey | None = None
+        self._begun: ApprovalKey | None = None
         # What `always` was typed for once, and the pattern of the rule; it has to be typed again.
-        self._sure: tuple[Which, str] | None = None
-        self._above: tuple[Which, int] | None = None
+        self._to_confirm: tuple[ApprovalKey, str] | None = None
+        self._printed: tuple[ApprovalKey, int] | None = None
 
     def current(self) -> pb.ApprovalEvent | None:
         return next((approval for approval in self._waiting() if _approval_key(approval) not in self._decided), None)
@@ -87,12 +87,12 @@ class OpenApprovals:
 
     def begin(self) -> None:
         """A line was started: it can only decide what is displayed now."""
-        self._begun = self._draw
+        self._begun = self._displayed
 
     def read(self, line: str) -> LineReading:
         """Interpret a finished line."""
         begun, self._begun = self._begun, None
-        sure, self._sure = self._sure, None
+        confirmed, self._to_confirm = self._to_confirm, None
         approval = self.current()
         typed = approvals.parse_decision(line, approval)
         decision = typed.decision
@@ -107,8 +107,8 @@ class OpenApprovals:
         if decision in approvals.RULE_DECISIONS and not (approval.rule or typed.pattern):
             allowed = "allowed once, allowed with a pattern" if approval.patterns else "allowed once"
             return LineReading(taken=True, note=f"nothing was decided: this call can only be {allowed} or denied")
-        if decision == "always" and sure != (begun, typed.pattern):
-            self._sure = (begun, typed.pattern)
+        if decision == "always" and confirmed != (begun, typed.pattern):
+            self._to_confirm = (begun, typed.pattern)
             return LineReading(taken=True)
         self._decided.add(begun)
         return LineReading(taken=True, decision=typed.build_message(approval), shown=approval)
@@ -119,7 +119,7 @@ class OpenApprovals:
 
     def record_printed(self, approval: pb.ApprovalEvent, *, rows: int, at: int) -> None:
         """Record that it was printed completely in this many rows; `at` is the number of lines printed so far."""
-        self._above = (_approval_key(approval), at) if rows <= _BLOCK_ROWS else None
+        self._printed = (_approval_key(approval), at) if rows <= _BLOCK_ROWS else None
 
     def rows(self, *, behind: bool = False, at: int = 0) -> list[Line]:
         """The approval and its keys, for the lines above the input. `behind` a question it has to wait.
@@ -127,14 +127,14 @@ class OpenApprovals:
         What is printed completely right above is not repeated.
         """
         approval = self.current()
-        self._draw = None if approval is None or behind else _approval_key(approval)
+        self._displayed = None if approval is None or behind else _approval_key(approval)
         if approval is None:
             return []
         if behind:
             return [[("class:dim", f"  ({sanitize.exact_line(approval.tool)} waits for your approval after that)")]]
         question = ("class:question", f"allow {sanitize.exact_line(approval.tool)}?  ")
         keys, more = self._choices(approval)
-        if self._above == (_approval_key(approval), at):
+        if self._printed == (_approval_key(approval), at):
             return [[question, ("class:keys", keys)], *more]
         head: list[Line] = [
             [question, ("class:call", sanitize.exact_line(approval.line, _LINE_COLUMNS))],
@@ -168,15 +168,15 @@ class OpenApprovals:
 
     def _find_rule_to_confirm(self, approval: pb.ApprovalEvent) -> str | None:
         """What has to be typed again to write a permanent rule, with the rule; None if nothing was typed yet."""
-        if self._sure is None or self._sure[0] != _approval_key(approval):
+        if self._to_confirm is None or self._to_confirm[0] != _approval_key(approval):
             return None
-        pattern = self._sure[1]
+        pattern = self._to_confirm[1]
         rule = next((each.rule for each in approval.patterns if each.text == pattern), approval.rule)
         typed = "the same" if pattern else "a"
         return f"{typed} and Enter again writes the rule: {sanitize.exact_line(rule)}"
 
 
-def _approval_key(approval: pb.ApprovalEvent) -> Which:
+def _approval_key(approval: pb.ApprovalEvent) -> ApprovalKey:
     return approval.ask_id, approval.attempt
 
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from moot.cli.chat import lines
 from moot.cli.chat.activity import Activity
+from moot.cli.chat.chat_context import ChatContext
 from moot.cli.chat.mode_switch import ModeSwitch
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.view import RunView
@@ -43,13 +44,9 @@ Turn = list[pb.HistoryMessage]
 Introduce = Callable[[int], Awaitable[bool]]
 
 
-class Host(Protocol):
+class FollowingContext(ChatContext, Protocol):
     """The part of the chat that this module uses."""
 
-    @property
-    def agent(self) -> str: ...
-    @property
-    def sender(self) -> str: ...
     @property
     def screen(self) -> Screen: ...
     @property
@@ -59,7 +56,6 @@ class Host(Protocol):
     def is_following(self, user_seq: int = 0) -> bool: ...
     def list_queued_contents(self) -> list[str]: ...
     def show_error(self, error: MootError) -> None: ...
-    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
     async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None: ...
     async def refresh_usage(self) -> None: ...
     async def refresh_asks(self) -> None: ...
@@ -81,9 +77,10 @@ def turns(messages: Sequence[pb.HistoryMessage]) -> list[Turn]:
 class OtherTurns:
     """Outlives connections, like the chat. `queued` are all messages that wait in the daemon."""
 
-    def __init__(self, chat: Host) -> None:
+    def __init__(self, chat: FollowingContext) -> None:
         self._chat = chat
-        self._told: set[int] = set()
+        # The turns that were shown, and those to be shown, by the numbers of their messages.
+        self._shown: set[int] = set()
         self._wanted: set[int] = set()
         self._news = asyncio.Event()
         self._turns_changed = asyncio.Event()
@@ -93,7 +90,8 @@ class OtherTurns:
         self._mode_changed = False
         # What is configured may have changed since the last turn.
         self._settings_changed = False
-        self._handle_disconnect: list[RunView] = []
+        # The runs that were followed when the connection was lost.
+        self._cut_off: list[RunView] = []
         # There may be asks from before this chat was opened.
         self._asks_changed = True
         self._queue_changed = False
@@ -111,7 +109,7 @@ class OtherTurns:
     def mark_shown(self, history: pb.History) -> None:
         """Record that the history was shown, up to the message that is being answered."""
         found = turns(history.messages)
-        self._told.update(turn[0].seq for turn in found)
+        self._shown.update(turn[0].seq for turn in found)
         self.queued = list(history.queued)
         if found and not found[-1][0].outcome:
             self._want(found[-1][0].seq)
@@ -121,7 +119,7 @@ class OtherTurns:
         self._activity_changed = True
         found = turns(history.messages)
         self.queued = list(history.queued)
-        lost, self._handle_disconnect = {view.user_seq for view in self._handle_disconnect}, []
+        lost, self._cut_off = {view.user_seq for view in self._cut_off}, []
         self._stranded = []
         for turn in found:
             question = turn[0]
@@ -130,18 +128,18 @@ class OtherTurns:
                     self._want(question.seq)
             elif question.seq in lost:
                 self._show_rest(turn)
-            elif question.seq not in self._told and question.content not in unsent:
+            elif question.seq not in self._shown and question.content not in unsent:
                 self._show(turn)
 
     def claim(self, user_seq: int) -> None:
         """Record that this turn is shown by a stream."""
-        self._told.add(user_seq)
+        self._shown.add(user_seq)
         self._wanted.discard(user_seq)
 
     def mark_cut_off(self, view: RunView) -> None:
         """Record that the connection was lost during a run or while a message was queued."""
         if view.started:
-            self._handle_disconnect.append(view)
+            self._cut_off.append(view)
         elif view.echo:
             self._stranded.append(view.content)
 
@@ -238,7 +236,7 @@ class OtherTurns:
         """Fetch everything that missing events may have reported."""
         self._asks_changed = self._queue_changed = self._activity_changed = self._compacted = True
         self._mode_changed = self._settings_changed = True
-        self._want(max(self._told, default=0) + 1)
+        self._want(max(self._shown, default=0) + 1)
 
     def _want(self, user_seq: int) -> None:
         self._wanted.add(user_seq)
@@ -260,7 +258,7 @@ class OtherTurns:
                 await self._chat.refresh_settings()
             if self._compacted:
                 self._compacted = False
-                await self._tell_newest_archive()
+                await self._show_newest_archive()
             if self._queue_changed:
                 self._queue_changed = False
                 await self._refresh_queue()
@@ -302,7 +300,7 @@ class OtherTurns:
         """Show the message that the active run answers; False if another stream of this chat shows it."""
         if self._chat.is_following(user_seq):
             return False
-        if user_seq not in self._told:
+        if user_seq not in self._shown:
             await self._show_turns(min(first, user_seq), running=user_seq)
         return True
 
@@ -313,13 +311,13 @@ class OtherTurns:
             found = turns((await self._chat.request(pb.ClientMessage(get_history=asked))).history.messages)
         except NotFound:
             return
-        told = False
+        is_shown = False
         for turn in found:
             question = turn[0]
-            if question.seq in self._told:
+            if question.seq in self._shown:
                 continue
             if question.seq == running:
-                self._told.add(question.seq)
+                self._shown.add(question.seq)
                 shown = lines.render_question(question, self._chat.agent)
                 # Mail that starts a run was shown when it arrived.
                 self._chat.screen.show([], *(line for line in shown if line not in self._mail_shown))
@@ -327,11 +325,11 @@ class OtherTurns:
                 break
             if question.outcome:
                 self._show(turn)
-                told = True
-        if told:
+                is_shown = True
+        if is_shown:
             await self._chat.refresh_usage()
 
-    async def _tell_newest_archive(self) -> None:
+    async def _show_newest_archive(self) -> None:
         asked = pb.ListArchivesMsg(agent=self._chat.agent, sender=self._chat.sender)
         try:
             found = (await self._chat.request(pb.ClientMessage(list_archives=asked))).archive_list.archives
@@ -343,7 +341,7 @@ class OtherTurns:
             await self._refresh_queue()
 
     def _show(self, turn: Turn) -> None:
-        self._told.add(turn[0].seq)
+        self._shown.add(turn[0].seq)
         self._chat.screen.show(*lines.render_history(turn, self._chat.agent, self._chat.screen.text_format))
 
     def _show_rest(self, turn: Turn) -> None:

@@ -5,6 +5,7 @@ import os
 from typing import Protocol
 
 from moot.cli.chat import lines
+from moot.cli.chat.chat_context import ChatContext
 from moot.cli.connect import find_paths
 from moot.cli.markdown.styles import HANG, Line
 from moot.cli.project_status import (
@@ -22,14 +23,9 @@ from moot.tools.files.project_approvals import ProjectApprovals
 from moot.wire import moot_pb2 as pb
 
 
-class ProjectContext(Protocol):
+class ProjectContext(ChatContext, Protocol):
     """The part of the chat that the command uses."""
 
-    @property
-    def agent(self) -> str: ...
-    @property
-    def sender(self) -> str: ...
-    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
     def folder(self) -> str: ...
 
 

@@ -1,8 +1,7 @@
 """`/rules` of a chat: shows the rules that allow calls of its agent, and removes them. Used by `slash`."""
 
-from typing import Protocol
-
 from moot.cli.chat import lines
+from moot.cli.chat.chat_context import ChatContext
 from moot.cli.markdown.styles import HANG, Line
 from moot.cli.program import hint
 from moot.cli.render import numbers, sanitize
@@ -13,18 +12,8 @@ from moot.wire import moot_pb2 as pb
 _SCOPES = {"run": "in one run", "conversation": "in this conversation, not in background runs", "always": "permanently"}
 
 
-class RulesContext(Protocol):
-    """The part of the chat that the command uses."""
-
-    @property
-    def agent(self) -> str: ...
-    @property
-    def sender(self) -> str: ...
-    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
-
-
 class RulesCommand:
-    def __init__(self, chat: RulesContext) -> None:
+    def __init__(self, chat: ChatContext) -> None:
         self._chat = chat
 
     async def run(self, words: str) -> list[Line]:

@@ -8,11 +8,10 @@ from typing import Protocol
 
 from moot.cli.chat import lines
 from moot.cli.chat.conversation_commands import COMMANDS as CONVERSATION_COMMANDS
-from moot.cli.chat.conversation_commands import ConversationCommands
+from moot.cli.chat.conversation_commands import ConversationCommands, ConversationContext
 from moot.cli.chat.mode_switch import ModeSwitch
-from moot.cli.chat.project_command import ProjectCommand
+from moot.cli.chat.project_command import ProjectCommand, ProjectContext
 from moot.cli.chat.rules_command import RulesCommand
-from moot.cli.chat.screen import Screen
 from moot.cli.markdown.styles import HANG, Line
 from moot.cli.program import hint
 from moot.cli.render import numbers, sanitize
@@ -55,34 +54,21 @@ KEYS = (
 _RECENT = 20
 
 
-class ChatContext(Protocol):
+class CommandContext(ConversationContext, ProjectContext, Protocol):
     """The part of the chat that the commands use."""
 
     @property
-    def agent(self) -> str: ...
-    @property
-    def sender(self) -> str: ...
-    @property
-    def screen(self) -> Screen: ...
-    @property
     def mode(self) -> ModeSwitch: ...
     def stop_run(self) -> None: ...
-    def folder(self) -> str: ...
     async def change_folder(self, path: str) -> list[Line]: ...
     async def withdraw(self) -> list[Line]: ...
     def say(self, text: str, *, steer: bool) -> None: ...
     def show_work(self, text: str) -> AbstractContextManager[None]: ...
-    def render_archive(self, info: pb.ArchiveInfo) -> list[Line]: ...
-    def show_notice(self, text: str) -> None: ...
-    def clear_screen(self) -> None: ...
-    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage: ...
-    async def history(self) -> pb.History: ...
     async def show_digest(self, *, again: bool = False) -> None: ...
-    async def refresh_agents(self) -> list[pb.AgentInfo]: ...
 
 
 class SlashCommands:
-    def __init__(self, chat: ChatContext) -> None:
+    def __init__(self, chat: CommandContext) -> None:
         self._chat = chat
         self._conversation = ConversationCommands(chat)
         self._project_command = ProjectCommand(chat)
@@ -94,8 +80,10 @@ class SlashCommands:
         if name not in COMMANDS and len(meant) != 1:
             several = f"; it could be /{' or /'.join(meant)}" if meant else ""
             near = [] if meant else find_near(name, COMMANDS)
-            hint = f"Did you mean /{near[0]}? " if near else ""
-            raise BadRequest(f"unknown command /{sanitize.name(name)}{several}", fix=f"{hint}/help lists the commands.")
+            similar = f"Did you mean /{near[0]}? " if near else ""
+            raise BadRequest(
+                f"unknown command /{sanitize.name(name)}{several}", fix=f"{similar}/help lists the commands."
+            )
         command = name if name in COMMANDS else meant[0]
         mine = command not in CONVERSATION_COMMANDS
         run = getattr(self, f"_{command.replace('-', '_')}") if mine else getattr(self._conversation, command)

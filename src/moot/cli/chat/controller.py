@@ -1,42 +1,38 @@
 """The chat: turns what the user types into requests and events of the daemon into lines on the `Screen`."""
 
 import asyncio
-import os
 import time
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from typing import Any
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from moot.cli.chat import lines, live_rows
+from moot.cli.chat.chat_asks import ChatAsks
 from moot.cli.chat.decisions import Decisions
+from moot.cli.chat.message_sender import MessageSender
 from moot.cli.chat.mode_switch import ModeSwitch
-from moot.cli.chat.open_approvals import HeldDecision, OpenApprovals, approval_from_ask, question_from_ask
+from moot.cli.chat.open_approvals import HeldDecision, OpenApprovals
 from moot.cli.chat.other_turns import Introduce, OtherTurns, turns
-from moot.cli.chat.outgoing import Outgoing, format_typed, parse_outgoing
-from moot.cli.chat.partial_answer import PartialAnswer
 from moot.cli.chat.project_command import find_off
 from moot.cli.chat.run_views import RunViews
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.slash import SlashCommands
 from moot.cli.chat.totals import Totals
 from moot.cli.chat.view import RunView
-from moot.cli.connect import caller_search_path
 from moot.cli.markdown.styles import Line
 from moot.cli.markdown.wrap import wrap_line as broken
 from moot.cli.project_status import read_project, render_files
-from moot.cli.render import asker_lines, colours, questions
 from moot.cli.render.digest_lines import render_digest
 from moot.client.connection import Connection, Runnable
 from moot.client.errors import Unreachable
-from moot.domain.errors import BadRequest, MootError, NotFound, Unavailable
+from moot.domain.errors import MootError, NotFound
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import PROTOCOL_VERSION
 
 # Messages of the history shown when the chat opens.
 _PAST = 500
-_WITHDRAWN_HINT = lines.dim("the up arrow brings its text back")
 # Rows of incomplete text shown above the input.
 _TAIL_ROWS = 12
 
@@ -47,32 +43,22 @@ class ChatController:
     def __init__(self, agent: str, sender: str, *, guest: str = "", cwd: str = "", steers: bool = False) -> None:
         self.agent = agent
         self.sender = sender
-        self._guest = guest
-        # Whether a message that is sent while a run is active is shown to that run.
-        self._steers = steers
         self._cwd = cwd
         self._connection: Connection | None = None
         self._views = RunViews()
-        self._unsent: list[Outgoing] = []
-        # The approvals that were open when the connection was lost.
-        self._stranded: dict[str, pb.ApprovalEvent] = {}
-        self._partial_answer = PartialAnswer()
-        self._agents: dict[str, str] = {}
+        self._messages = MessageSender(self, guest=guest, steers=steers)
+        # The active agents with their descriptions.
+        self.agents: Mapping[str, str] = {}
         self._totals = Totals(agent)
         self._entered = False
         # Whether messages are sent at once. Before the history was read they wait: it would show them a second time.
-        self._is_ready = False
+        self.is_ready = False
         self._running: set[asyncio.Task[None]] = set()
         self._slash = SlashCommands(self)
-        # Open asks of runs that the chat does not follow: those of teammates.
-        self._asks: dict[str, pb.AskInfo] = {}
-        # Closed asks by id and attempt, which a list already requested may still contain.
-        self._closed_asks: set[tuple[str, int]] = set()
         # What the daemon does for this chat outside of a run, and since when.
         self._work: list[tuple[str, float]] = []
-        # The asks for which the person was called.
-        self._called: set[str] = set()
-        self._open_approvals = OpenApprovals(self._approvals)
+        self._asks = ChatAsks(self)
+        self._open_approvals = OpenApprovals(self._asks.list_approvals)
         self._decisions = Decisions(self, self._open_approvals)
         self._others = OtherTurns(self)
         self.mode = ModeSwitch(self)
@@ -96,28 +82,27 @@ class ChatController:
         await self.mode.refresh()
         # Subscribe before reading the history, so that nothing is missed.
         events = await connection.subscribe()
-        waiting, self._unsent = self._unsent, []
+        waiting = self._messages.take_unsent()
         held, self._decisions.held = self._decisions.held, []
-        self._stranded = {}
+        self._asks.forget_stranded()
         self._others.on_run_ended()
         if self._entered:
             self._others.catch_up(await self.history(), unsent={outgoing.content for outgoing in waiting})
         else:
             await self._show_past()
-        self._entered = self._is_ready = True
+        self._entered = self.is_ready = True
         # Those that were typed meanwhile follow.
-        waiting, self._unsent = [*waiting, *self._unsent], []
-        for outgoing in waiting:
-            self._start(self._converse(outgoing), "resend")
+        for outgoing in (*waiting, *self._messages.take_unsent()):
+            self.start(self._messages.send(outgoing), "resend")
         for each in held:
-            self._start(self._decisions.send_again(each), "held decision")
-        self._start(self._others.follow_events(events), "other turns")
+            self.start(self._decisions.send_again(each), "held decision")
+        self.start(self._others.follow_events(events), "other turns")
         self.screen.redraw()
 
     def on_disconnected(self) -> None:
         """The connection was lost; followed runs are looked up after the next connect."""
         self._connection = None
-        self._is_ready = False
+        self.is_ready = False
         self.screen.redraw()
 
     async def request(self, message: pb.ClientMessage) -> pb.ServerMessage:
@@ -130,14 +115,14 @@ class ChatController:
 
     async def refresh_agents(self) -> list[pb.AgentInfo]:
         found = (await self.request(pb.ClientMessage(list_agents=pb.ListAgentsMsg()))).agent_list.agents
-        self._agents = {info.name: info.description for info in found if info.status == "active"}
+        self.agents = {info.name: info.description for info in found if info.status == "active"}
         self._totals.load_agents(found)
         chosen = pb.ConversationModelMsg(agent=self.agent, sender=self.sender)
         self._totals.load_choice((await self.request(pb.ClientMessage(conversation_model=chosen))).conversation_model)
         return list(found)
 
     def guests(self) -> Mapping[str, str]:
-        return {name: description for name, description in self._agents.items() if name != self.agent}
+        return {name: description for name, description in self.agents.items() if name != self.agent}
 
     async def history(self) -> pb.History:
         message = pb.GetHistoryMsg(agent=self.agent, sender=self.sender, newest=_PAST)
@@ -187,29 +172,11 @@ class ChatController:
         self._totals.load_usage((await self.request(pb.ClientMessage(get_usage=message))).usage.usage)
 
     async def refresh_asks(self) -> None:
-        found = (await self.request(pb.ClientMessage(list_asks=pb.ListAsksMsg()))).ask_list.asks
-        here = [info for info in found if (info.agent, info.sender) == (self.agent, self.sender)]
-        self._asks = {info.ask_id: info for info in here if (info.ask_id, info.attempt) not in self._closed_asks}
-        for ask_id in self._asks:
-            self._call_person(ask_id)
-        self.screen.redraw()
-
-    def _close_ask(self, ask_id: str, attempt: int) -> None:
-        """Close an ask of a run; the list of open asks is outdated until it is fetched again."""
-        self._asks.pop(ask_id, None)
-        self._closed_asks.add((ask_id, attempt))
-
-    def _approvals(self) -> list[pb.ApprovalEvent]:
-        followed = [approval for view in self._views for approval in view.approvals.values()]
-        known = {approval.ask_id for approval in followed}
-        waiting = [info for info in self._asks.values() if info.kind != "question" and info.ask_id not in known]
-        known |= {info.ask_id for info in waiting}
-        stranded = [approval for approval in self._stranded.values() if approval.ask_id not in known]
-        return [*followed, *map(approval_from_ask, waiting), *stranded]
+        await self._asks.refresh()
 
     # ---- runs ----
 
-    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self.tasks.create_task(work, name=f"chat {name}")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -234,7 +201,7 @@ class ChatController:
 
     def give_up_sending(self, error: MootError) -> None:
         """Report once that the daemon cannot be started, and return the text to the input line."""
-        waiting, self._unsent = self._unsent, []
+        waiting = self._messages.take_unsent()
         self._decisions.give_up()
         self.screen.show(*lines.render_error(error.message, error.fix))
         self.screen.restore_input("\n".join(outgoing.typed for outgoing in waiting))
@@ -243,32 +210,6 @@ class ChatController:
         """Show an error; lost connections are reported elsewhere."""
         if not isinstance(error, Unreachable):
             self.screen.show(*lines.render_error(error.message, error.fix))
-
-    async def _converse(self, outgoing: Outgoing) -> None:
-        view = RunView(self.agent, time.monotonic, echo=outgoing.typed, text_format=self.screen.text_format)
-        view.content, view.steers = outgoing.content, outgoing.steer
-        message = pb.StreamMsg(agent=self.agent, content=outgoing.content, client_message_id=outgoing.id)
-        message.steer = outgoing.steer
-        for name, value in (("sender", self.sender), ("guest", outgoing.guest), ("cwd", self._cwd)):
-            if value:
-                setattr(message, name, value)
-        message.search_path = caller_search_path()
-        try:
-            await self.follow(view, message)
-        except Unreachable:
-            if view.acknowledged:
-                self._others.mark_cut_off(view)
-            else:
-                self._unsent.append(outgoing)
-        except MootError as error:
-            if isinstance(error, Unavailable) and view.acknowledged and not view.started:
-                # It stays queued in a daemon that stops, and is shown when its run starts.
-                self._others.mark_cut_off(view)
-                self.screen.show(*lines.render_error(error.message, error.fix))
-                return
-            self.screen.show(*view.take_echo(), *lines.render_error(error.message, error.fix))
-            if not view.acknowledged:
-                self.screen.restore_input(outgoing.typed)
 
     async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None:
         """Show a run to its end. `introduce` receives the message it answers and may refuse to follow."""
@@ -286,7 +227,7 @@ class ChatController:
             # What was shown to its end has been read.
             self._connection.post(pb.ClientMessage(visit=pb.VisitMsg(agent=self.agent, sender=self.sender)))
         except Unreachable:
-            self._stranded |= view.approvals
+            self._asks.keep_stranded(view.approvals)
             raise
         finally:
             self._others.on_run_ended()
@@ -295,12 +236,12 @@ class ChatController:
     def _take(self, view: RunView, event: pb.StreamEvent) -> None:
         closed = event.approval_closed if event.HasField("approval_closed") else event.ask_closed
         if closed.ask_id:
-            self._close_ask(closed.ask_id, closed.attempt)
+            self._asks.close(closed.ask_id, closed.attempt)
         finished = view.take(event)
         if finished:
             self.screen.show(*finished)
         if opened := event.ask_user.ask_id or event.approval_opened.ask_id:
-            self._call_person(opened)
+            self._asks.call_person(opened)
         if event.HasField("approval_opened"):
             self._open_approvals.record_printed(event.approval_opened, rows=len(finished), at=self.screen.shown)
         if shown := event.start.user_seq or event.steered.user_seq:
@@ -310,12 +251,6 @@ class ChatController:
             if view.started:
                 self.screen.notifier.on_answer(view.speaker, time.monotonic() - view.began)
         self.screen.redraw()
-
-    def _call_person(self, ask_id: str) -> None:
-        """Call the person once for each ask, wherever it is reported first."""
-        if ask_id not in self._called:
-            self._called.add(ask_id)
-            self.screen.notifier.on_ask(self.agent)
 
     # ---- called by the screen ----
 
@@ -342,24 +277,19 @@ class ChatController:
 
     def submit(self, text: str) -> None:
         typed = text.strip()
-        asked = self._open_question()
+        asked = self._asks.find_question()
         if typed.startswith("/") and not typed.startswith("//"):
-            self._start(self._command(typed), "command")
+            self.start(self._show_result(self._slash.run(typed)), "command")
         elif asked is not None:
             self._answer(asked, typed)
         elif not self._decides(typed):
-            self.say(text, steer=self._steers)
+            self._messages.say(text)
 
     def say(self, text: str, *, steer: bool) -> None:
-        """Send a message; with `steer`, to the active run if there is one."""
-        self.screen.add_to_history(text)
-        outgoing = parse_outgoing(
-            text, primary=self.agent, guest=self._guest, steer=steer, agents=self._agents, is_path=self._is_path
-        )
-        if not self._is_ready:
-            self._unsent.append(outgoing)
-        else:
-            self._start(self._converse(outgoing), "message")
+        self._messages.say(text, steer=steer)
+
+    def mark_cut_off(self, view: RunView) -> None:
+        self._others.mark_cut_off(view)
 
     def folder(self) -> str:
         """The working directory of the runs, if it is on this machine."""
@@ -370,21 +300,16 @@ class ChatController:
         self._cwd = path
         return await self._describe_project()
 
-    def _is_path(self, path: str) -> bool:
-        """Whether the path names something below the working directory."""
-        whole = os.path.normpath(os.path.join(self._cwd, path))
-        return bool(self._cwd) and whole.startswith(f"{self._cwd.rstrip('/')}/") and os.path.exists(whole)
-
-    async def _command(self, typed: str) -> None:
+    async def _show_result(self, work: Awaitable[list[Line]]) -> None:
         try:
-            self.screen.show(*await self._slash.run(typed))
+            self.screen.show(*await work)
         except MootError as error:
             self.screen.show(*lines.render_error(error.message, error.fix))
 
     @property
     def has_unsent(self) -> bool:
         """Whether a message waits to be sent, so that the daemon must be started."""
-        return bool(self._unsent or self._decisions.held)
+        return bool(self._messages.unsent or self._decisions.held)
 
     def render_archive(self, info: pb.ArchiveInfo) -> list[Line]:
         return self._others.render_archive(info)
@@ -398,53 +323,12 @@ class ChatController:
             self._connection.post(pb.ClientMessage(kill=kill))
 
     async def withdraw(self) -> list[Line]:
-        """Withdraw the newest queued message. Its text is the newest of the input history."""
-        if self._unsent:
-            typed = self._unsent.pop().typed
-            self.screen.add_to_history(typed)
-            return [lines.render_withdrawn(typed), _WITHDRAWN_HINT]
-        message = pb.WithdrawMsg(agent=self.agent, sender=self.sender)
-        withdrawn = (await self.request(pb.ClientMessage(withdraw=message))).withdrawn
-        speaker = withdrawn.speaker or self.agent
-        typed = format_typed(withdrawn.content, speaker=speaker, primary=self.agent, guest=self._guest)
-        self.screen.add_to_history(typed)
-        return [_WITHDRAWN_HINT]
-
-    def _open_question(self) -> pb.AskUserEvent | None:
-        followed = next((view.asked for view in self._views if view.asked is not None), None)
-        if followed is not None:
-            return followed
-        waiting = next((info for info in self._asks.values() if info.kind == "question"), None)
-        # A followed run reports its own questions, once its stream has reached one that is partly answered.
-        if waiting is None or (self.is_following() and not self._partial_answer.is_begun(waiting.ask_id)):
-            return None
-        return question_from_ask(waiting)
+        return await self._messages.withdraw()
 
     def _answer(self, asked: pb.AskUserEvent, typed: str) -> None:
-        question = self._partial_answer.part(asked)
-        given = questions.parse_answer(question, typed)
-        shown: list[Line] = [[("class:dim", line)] for line in questions.render_question(question)]
-        self.screen.show(*shown, *lines.render_speech(colours.USER, given, self.agent))
-        if answers := self._partial_answer.take(asked, given):
-            content = questions.build_reply(asked.questions, answers)
-            # Answered in this chat; the daemon confirms with `ask_closed`.
-            self._close_ask(asked.ask_id, asked.attempt)
-            asking = [view for view in self._views if view.asked is asked]
-            for view in asking:
-                view.asked = None
-            self._start(self._reply(asked, content, asking), "reply")
-
-    async def _reply(self, asked: pb.AskUserEvent, content: str, asking: list[RunView]) -> None:
-        reply = questions.address_reply(asked, self.agent, self.sender, content)
-        try:
-            await self.request(pb.ClientMessage(reply_to_ask=reply))
-        except MootError as error:
-            self._closed_asks.discard((asked.ask_id, asked.attempt))
-            if isinstance(error, BadRequest):
-                # A refused answer leaves the question open.
-                for view in asking:
-                    view.asked = asked
-            self.screen.show(*lines.render_error(error.message, error.fix))
+        reply = self._asks.answer(asked, typed)
+        if reply is not None:
+            self.start(reply, "reply")
 
     def begin(self) -> None:
         self._open_approvals.begin()
@@ -462,7 +346,7 @@ class ChatController:
         if reading.note:
             self.show_notice(reading.note)
         if reading.decision is not None:
-            self._start(self._decisions.send(HeldDecision(reading.decision, reading.shown)), "decision")
+            self.start(self._decisions.send(HeldDecision(reading.decision, reading.shown)), "decision")
         self.screen.redraw()
         return reading.taken
 
@@ -479,15 +363,13 @@ class ChatController:
         for text, since in self._work:
             rows.append(live_rows.render_spinner(self.agent, text, now - since, self.agent, now, columns))
         rows += self._others.activity.rows(self.agent, columns)
-        asked = self._open_question()
+        asked = self._asks.find_question()
         if asked is not None:
-            shown = questions.render_prompt(self._partial_answer.part(asked))
-            rows += [[("class:notice", line)] for line in asker_lines.render_asker(asked)]
-            rows += [[("class:question", shown[0])], *([("", line)] for line in shown[1:])]
+            rows += self._asks.render_question(asked)
         rows += self._open_approvals.rows(behind=asked is not None, at=self.screen.shown)
         rows += [live_rows.render_queued(view, now, columns) for view in self._views.list_waiting()]
         rows += [live_rows.render_others_queued(text, columns) for text in self._others.list_queued()]
-        rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._unsent]
+        rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._messages.unsent]
         rows += [lines.dim(f"⋯ {each.message.decision}: {each.shown.line}") for each in self._decisions.held]
         fragments: StyleAndTextTuples = []
         for row in (part for line in rows for part in broken(line, columns)):
@@ -495,24 +377,18 @@ class ChatController:
         return fragments
 
     def prompt(self) -> StyleAndTextTuples:
-        return [("class:prompt", "answer › " if self._open_question() is not None else "› ")]
+        return [("class:prompt", "answer › " if self._asks.find_question() is not None else "› ")]
 
     def switch_mode(self) -> None:
         """Switch to the next mode and show what it means."""
-        self._start(self._switch_mode(), "switch the mode")
-
-    async def _switch_mode(self) -> None:
-        try:
-            self.screen.show(*await self.mode.switch())
-        except MootError as error:
-            self.screen.show(*lines.render_error(error.message, error.fix))
+        self.start(self._show_result(self.mode.switch()), "switch the mode")
 
     def toolbar(self) -> StyleAndTextTuples:
         facts = self._totals.list_facts(
             mode=self.mode.name,
             auto_approve=self.mode.level,
             queued=sum(1 for view in self._views if view.position) + len(self._others.list_queued()),
-            asks=self._open_approvals.count() + (self._open_question() is not None),
+            asks=self._open_approvals.count() + (self._asks.find_question() is not None),
             is_connected=self._connection is not None,
             is_running=bool(self._views),
         )

@@ -1,4 +1,4 @@
-"""Collects the answers to an ask with several questions. Used by `controller`."""
+"""Collects the answers to an ask with several questions. Used by `chat_asks`."""
 
 from moot.wire import moot_pb2 as pb
 
@@ -18,7 +18,7 @@ class PartialAnswer:
         return asked.questions[len(self._given) if asked.ask_id == self._ask_id else 0]
 
     def take(self, asked: pb.AskUserEvent, answer: str) -> list[str]:
-        """Store an answer. Returns all answers once they are complete, else None."""
+        """Store an answer. Return all answers once they are complete, else an empty list."""
         if asked.ask_id != self._ask_id:
             self._ask_id, self._given = asked.ask_id, []
         self._given.append(answer)

@@ -82,18 +82,17 @@ class ChatController:
         await self.mode.refresh()
         # Subscribe before reading the history, so that nothing is missed.
         events = await connection.subscribe()
-        waiting = self._messages.take_unsent()
-        held, self._decisions.held = self._decisions.held, []
         self._asks.forget_stranded()
         self._others.on_run_ended()
         if self._entered:
-            self._others.catch_up(await self.history(), unsent={outgoing.content for outgoing in waiting})
+            self._others.catch_up(await self.history(), unsent=self._messages.list_unsent())
         else:
             await self._show_past()
         self._entered = self.is_ready = True
-        # Those that were typed meanwhile follow.
-        for outgoing in (*waiting, *self._messages.take_unsent()):
+        # Only now: if the connection is lost before, they wait for the next one.
+        for outgoing in self._messages.take_unsent():
             self.start(self._messages.send(outgoing), "resend")
+        held, self._decisions.held = self._decisions.held, []
         for each in held:
             self.start(self._decisions.send_again(each), "held decision")
         self.start(self._others.follow_events(events), "other turns")

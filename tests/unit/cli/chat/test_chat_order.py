@@ -1,4 +1,4 @@
-"""The order in which a chat shows the runs of its conversation."""
+"""The order in which a chat sends messages and shows the runs of its conversation."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -10,6 +10,7 @@ from moot.cli.chat.controller import ChatController
 from moot.cli.chat.notification import Notifier
 from moot.cli.chat.view import RunView
 from moot.cli.markdown.styles import Line
+from moot.client.errors import Unreachable
 from moot.wire import moot_pb2 as pb
 
 
@@ -26,6 +27,9 @@ class FakeScreen:
         self.rows += ["".join(part[1] for part in row) for row in rows]
 
     def redraw(self) -> None:
+        pass
+
+    def add_to_history(self, _text: str) -> None:
         pass
 
 
@@ -87,3 +91,25 @@ async def test_an_answer_that_arrives_late_is_shown_before_the_next_message(has_
         "third",
         "to the third",
     ]
+
+
+class LostConnection(FakeConnection):
+    """A connection that is lost while the history is read."""
+
+    async def request(self, message: pb.ClientMessage) -> pb.ServerMessage:
+        if message.HasField("get_history"):
+            raise Unreachable("the connection is lost")
+        return pb.ServerMessage(welcome=pb.Welcome(default_sender="me"))
+
+    async def subscribe(self) -> AsyncGenerator[pb.AgentEventMsg, None]:
+        return cast(Any, None)
+
+
+async def test_what_waits_to_be_sent_waits_on_if_the_next_connection_is_lost_at_once() -> None:
+    chat = ChatController("ada", "me")
+    chat.screen = cast(Any, FakeScreen())
+    chat.say("first", steer=False)
+    chat._entered = True
+    with pytest.raises(Unreachable):
+        await chat.on_connected(cast(Any, LostConnection()))
+    assert [outgoing.typed for outgoing in chat._messages.unsent] == ["first"]

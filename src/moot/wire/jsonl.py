@@ -1,7 +1,7 @@
 """Reads conversations from JSON lines. Pure. `jsonl_export` writes them.
 
-The format is the agent-first protocol's. Older files read too: markers without title and time, markers that
-name an archive kept elsewhere, a message inside an envelope, lines of events among the messages.
+The format is that of the agent-first protocol. Older forms are read as well: markers without title and time, markers
+that name an archive stored elsewhere, a message inside an envelope, and lines of events between messages.
 """
 
 import json
@@ -32,16 +32,16 @@ MAX_SKIPPED = 1000
 
 _Line = dict[str, Any]
 _NAME_LENGTH = 64
-# Whose words a line holds: a few short names.
-_STRANGER = re.compile(r"[a-z0-9_-]{1,32}")
-_MOST_STRANGERS = 16
-# What every provider takes as the name of a tool.
+# The sources of untrusted text in a line: a few short names.
+_TAINT = re.compile(r"[a-z0-9_-]{1,32}")
+_MOST_TAINTS = 16
+# The characters that not every provider accepts in the name of a tool.
 _NOT_IN_TOOL_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _STOPPED_OUTCOMES = frozenset(outcome.value for outcome in Outcome) - {Outcome.COMPLETED.value}
 
 
 class ImportedConversation(Struct, frozen=True, kw_only=True):
-    """What a file holds. `skipped` says which lines could not be used, and why."""
+    """The contents of a file. `skipped` says which lines could not be used, and why."""
 
     conversation: Conversation
     messages: tuple[tuple[Message, float], ...]
@@ -52,7 +52,7 @@ class ImportedConversation(Struct, frozen=True, kw_only=True):
 
 
 def import_lines(text: str, *, agent: str = "", sender: str = "") -> ImportedConversation:
-    """Read a file that anybody may have written. An agent or a sender given here replaces the file's."""
+    """Read a file from an untrusted source. A given agent or sender replaces that of the file."""
     reader = _Reader(agent, sender)
     for number, line in _parse_objects(text, reader.skipped):
         reader.read(number, line)
@@ -60,7 +60,7 @@ def import_lines(text: str, *, agent: str = "", sender: str = "") -> ImportedCon
 
 
 def _parse_objects(text: str, skipped: list[str]) -> Iterator[tuple[int, _Line]]:
-    # Only \n ends a line: text may hold every other separator there is.
+    # Only \n ends a line: text may contain any other separator.
     rows = text.removeprefix("\ufeff").split("\n")
     for number, row in enumerate(rows, 1):
         if not row.strip():
@@ -78,7 +78,7 @@ def _parse_objects(text: str, skipped: list[str]) -> Iterator[tuple[int, _Line]]
 
 
 def _skip(skipped: list[str], number: int, reason: str) -> None:
-    """Say which line was left out; of a file that is all noise, only the beginning."""
+    """Record which line was left out, and why; the number of records is limited."""
     if len(skipped) < MAX_SKIPPED:
         skipped.append(f"line {number}: {reason}")
     elif len(skipped) == MAX_SKIPPED:
@@ -86,12 +86,12 @@ def _skip(skipped: list[str], number: int, reason: str) -> None:
 
 
 class _Reader:
-    """Builds a valid history line by line: every call gets its result, and no line says who it is not."""
+    """Builds a valid history line by line: every call gets a result, and no line can claim to be the daemon's."""
 
     def __init__(self, agent: str, sender: str) -> None:
         self.skipped: list[str] = []
         self._agent = agent
-        # Whom the file was with: lines that name nobody are that agent's, whoever goes on with the conversation.
+        # The agent of the file: lines without a name are by it, also if another agent continues the conversation.
         self._file_agent = ""
         self._sender = sender
         self._facts: _Line | None = None
@@ -101,7 +101,7 @@ class _Reader:
         self._stopped: list[StoppedTurn] = []
         self._lines = 0
         self._ids = _CallIds()
-        # The id a result will name, and the ids of the calls that wait for one: a file may use an id twice.
+        # By the id that a result names: the ids of the calls that have no result yet. A file may use an id twice.
         self._open_calls: dict[str, list[str]] = {}
 
     def read(self, number: int, line: _Line) -> None:
@@ -130,7 +130,7 @@ class _Reader:
         lasted = float(uptime) if isinstance(uptime, int) and 0 <= uptime < 2**40 else 0.0
         conversation = Conversation(
             key=key,
-            # Without the file's folder: tools would work there, and nobody here chose it.
+            # Without the working directory of the file: tools would work there although nobody here has chosen it.
             title=clip_title(_as_text(facts.get("title"))),
             created_at=self._created_at,
             updated_at=min(self._created_at + lasted, LATEST),
@@ -162,34 +162,34 @@ class _Reader:
             _skip(self.skipped, number, reason)
 
     def _add(self, line: _Line) -> str:
-        """Add one message, or say why it cannot be."""
+        """Add a message. Return why it cannot be added, or ""."""
         role, content = line.get("role"), _parse_content(line.get("content"))
         at = _parse_time(line.get("created_at"), self._last_time())
         if role == Role.TOOL:
             return self._add_result(line, content, at)
         if role not in (Role.USER, Role.ASSISTANT, Role.INJECTED):
-            # What a system line says was made for one run; the daemon writes its own.
+            # System messages were made for one run; the daemon writes its own.
             return f"role {_as_text(role)[:_NAME_LENGTH] or '?'} has no place in a history"
         self._close_calls()
         if role == Role.USER:
             if not content.strip():
                 return "an empty message"
-            self._messages.append((user(content, author=_author(line, content), taint=_parse_taint(line)), at))
+            self._messages.append((user(content, author=_parse_author(line, content), taint=_parse_taint(line)), at))
             self._add_stop(line)
             return ""
         if role == Role.INJECTED and content.strip():
             self._messages.append(
-                (injected_message(content, author=_author(line, content), taint=_parse_taint(line)), at)
+                (injected_message(content, author=_parse_author(line, content), taint=_parse_taint(line)), at)
             )
             return ""
         waiting: dict[str, list[str]] = {}
-        calls = self._calls(line.get("tool_calls"), waiting)
+        calls = self._parse_calls(line.get("tool_calls"), waiting)
         if not content.strip() and not calls:
             return "an empty message"
         message = Message(
             role=Role.ASSISTANT,
             content=content,
-            agent=self._speaker(line.get("agent")),
+            agent=self._parse_speaker(line.get("agent")),
             tool_calls=calls,
             thinking=_parse_thinking(line),
             taint=_parse_taint(line),
@@ -200,10 +200,10 @@ class _Reader:
         return ""
 
     def _add_stop(self, line: _Line) -> None:
-        """Keep that nobody answered the newest message. A file can say so, and nothing else about a run."""
+        """Record that the newest message was not answered. A file can say nothing else about a run."""
         outcome = line.get("outcome")
         if isinstance(outcome, str) and outcome in _STOPPED_OUTCOMES:
-            speaker = self._speaker(line.get("speaker"))
+            speaker = self._parse_speaker(line.get("speaker"))
             self._stopped.append(StoppedTurn(user_seq=len(self._messages), speaker=speaker, outcome=outcome))
 
     def _add_result(self, line: _Line, content: str, at: float) -> str:
@@ -211,8 +211,8 @@ class _Reader:
         if not waiting:
             return "a tool result without its call"
         call_id = waiting.pop(0)
-        # Only mail and notifications have an author here: the text of a tool has none.
-        author = _author(line, content)
+        # Only mail and notifications have an author here; the result of a tool has none.
+        author = _parse_author(line, content)
         author = author if author in (MAIL_AUTHOR, TASK_AUTHOR) else ""
         result = tool_result(call_id, content, is_error=line.get("is_error") is True, author=author)
         self._messages.append((replace(result, taint=_parse_taint(line)), at))
@@ -225,7 +225,7 @@ class _Reader:
         name = _as_text(line.get("archive_name")).strip() or "unnamed"
         summary, title = _as_text(line.get("compact")), _as_text(line.get("title"))
         if not summary.strip() and not is_closed:
-            # An older file kept the summary elsewhere; its name is all that is left of it here.
+            # The summary is in another file; only its name is known here.
             summary, title = f"[archived context unavailable: {name}]", title or name
         at = _parse_time(line.get("archived_at"), self._last_time())
         first = self._archives[-1].last_seq + 1 if self._archives else 1
@@ -233,7 +233,7 @@ class _Reader:
             _skip(self.skipped, number, "a marker without messages")
             return
         if first > len(self._messages):
-            # A file may begin with what is left of its past; an archive needs a message to hold it.
+            # The file begins with a summary of messages that it lacks; an archive needs at least one message.
             self._messages.append((replace(user(summary), taint=_parse_taint(line)), at))
         archive = Archive(
             number=len(self._archives) + 1,
@@ -262,8 +262,8 @@ class _Reader:
                 fix="Cut it into several files, each for another sender.",
             )
 
-    def _calls(self, value: object, waiting: dict[str, list[str]]) -> tuple[ToolCall, ...]:
-        """The calls of one message. Both shapes are read: nested in `function`, and flat."""
+    def _parse_calls(self, value: object, waiting: dict[str, list[str]]) -> tuple[ToolCall, ...]:
+        """Return the calls of one message, given in `function` or directly."""
         items = value if isinstance(value, list) else []
         if len(items) > MAX_CALLS:
             raise BadRequest(
@@ -277,7 +277,7 @@ class _Reader:
             if not name:
                 continue
             given = _as_text(item.get("id")) or f"imported-{len(self._messages)}-{index}"
-            call_id = self._ids.new(given)
+            call_id = self._ids.make_unique(given)
             waiting.setdefault(given, []).append(call_id)
             name = _NOT_IN_TOOL_NAME.sub("_", name[:_NAME_LENGTH])
             calls.append(ToolCall(id=call_id, name=name, arguments=_parse_arguments(function.get("arguments"))))
@@ -286,33 +286,33 @@ class _Reader:
     def _last_time(self) -> float:
         return self._messages[-1][1] if self._messages else self._created_at
 
-    def _speaker(self, value: object) -> str:
-        """The agent that spoke, empty where that is the one the conversation is with from now on."""
-        name = _name(_as_text(value) or self._file_agent)
+    def _parse_speaker(self, value: object) -> str:
+        """Return the agent that wrote the line; empty if it is the one that the conversation is imported for."""
+        name = _clean_name(_as_text(value) or self._file_agent)
         return "" if name == self._agent else name
 
 
-def _author(line: _Line, content: str) -> str:
+def _parse_author(line: _Line, content: str) -> str:
     """Return the author of a user message. Text that only pretends to be mail or a notification has none."""
     author = _as_text(line.get("agent"))
     if author == MAIL_AUTHOR:
         return author if is_mail_text(content) else ""
     if author == TASK_AUTHOR:
         return author if list_notifications_in(content) else ""
-    return _name(author)
+    return _clean_name(author)
 
 
-def _name(given: str) -> str:
-    """An agent's name, without anything that could end the mark it will be written into."""
+def _clean_name(given: str) -> str:
+    """Return an agent's name without characters that could end the mark in which it is written."""
     name = "".join(c for c in given if c.isalnum() or c in "-_.")[:_NAME_LENGTH]
     return "unknown" if given and not name else name
 
 
 def _parse_taint(line: _Line) -> frozenset[str]:
-    """Whose words the line says it holds. It may say too little; it cannot say anything else."""
+    """Return the taint that the line names. It may be incomplete, so the daemon adds its own."""
     value = line.get("taint")
     names = [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
-    return frozenset([name for name in names if _STRANGER.fullmatch(name)][:_MOST_STRANGERS])
+    return frozenset([name for name in names if _TAINT.fullmatch(name)][:_MOST_TAINTS])
 
 
 def _as_text(value: object) -> str:
@@ -320,7 +320,7 @@ def _as_text(value: object) -> str:
 
 
 def _parse_content(value: object) -> str:
-    """Text as it is, or the text among the parts of a message that has parts."""
+    """Return a text, or the joined text parts of a message that has parts."""
     if not isinstance(value, list):
         return _as_text(value)
     parts = (part.get("text") if isinstance(part, dict) else part for part in value)
@@ -328,13 +328,13 @@ def _parse_content(value: object) -> str:
 
 
 class _CallIds:
-    """Ids of calls, each used once in a history: a provider refuses one that comes twice."""
+    """Makes the ids of calls unique: a provider rejects a history that has one twice."""
 
     def __init__(self) -> None:
         self._used: set[str] = set()
         self._next: dict[str, int] = {}
 
-    def new(self, given: str) -> str:
+    def make_unique(self, given: str) -> str:
         made, number = given, self._next.get(given, 2)
         while made in self._used:
             made, number = f"{given}-{number}", number + 1
@@ -344,7 +344,7 @@ class _CallIds:
 
 
 def _parse_arguments(value: object) -> str:
-    """The text of a JSON object, whatever was there: a provider refuses a history with anything else."""
+    """Return the arguments as the text of a JSON object: a provider rejects a history with anything else."""
     text = _as_text(value)
     try:
         if isinstance(value, dict):
@@ -362,7 +362,7 @@ def _parse_thinking(line: _Line) -> tuple[Thinking, ...]:
 
 
 def _parse_time(value: object, fallback: float) -> float:
-    """A time as ISO 8601 or as seconds since the epoch; the fallback where it is neither."""
+    """Parse a time given as ISO 8601 or in seconds since the epoch; return the fallback if it is neither."""
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)

@@ -25,7 +25,7 @@ def export_lines(
     Importing the text and exporting it again gives the same text, except for the working directory, which is not
     imported.
     """
-    return _join_lines([_facts_line(conversation), *_message_lines(conversation, entries, archives, stopped)])
+    return _join_lines([_make_facts_line(conversation), *_make_message_lines(conversation, entries, archives, stopped)])
 
 
 def export_part(
@@ -42,25 +42,29 @@ def export_part(
     inside = [archive for archive in archives if first <= archive.last_seq <= last]
     if first == 1:
         return export_lines(conversation, entries, inside, stopped)
-    return _join_lines(_message_lines(conversation, entries, inside, stopped))
+    return _join_lines(_make_message_lines(conversation, entries, inside, stopped))
 
 
-def _message_lines(
+def _make_message_lines(
     conversation: Conversation,
     entries: Sequence[Entry],
     archives: Sequence[Archive],
     stopped: Sequence[StoppedTurn],
 ) -> Iterator[_Line]:
     trusted = conversation.trusted_seq
-    stops = _find_stops(entries, {turn.user_seq: _stop_fields(turn, conversation.key.agent) for turn in stopped})
+    stops = _find_stops(entries, {turn.user_seq: _make_stop_fields(turn, conversation.key.agent) for turn in stopped})
     waiting = list(archives)
     for entry in entries:
         while waiting and waiting[0].last_seq < entry.seq:
             archive = waiting.pop(0)
-            yield _marker_line(archive) | _taint_fields(archive.taint, archive.last_seq > trusted)
-        yield _message_line(entry) | stops.get(entry.seq, {}) | _taint_fields(entry.message.taint, entry.seq > trusted)
+            yield _make_marker_line(archive) | _make_taint_fields(archive.taint, archive.last_seq > trusted)
+        yield (
+            _make_message_line(entry)
+            | stops.get(entry.seq, {})
+            | _make_taint_fields(entry.message.taint, entry.seq > trusted)
+        )
     for archive in waiting:
-        yield _marker_line(archive) | _taint_fields(archive.taint, archive.last_seq > trusted)
+        yield _make_marker_line(archive) | _make_taint_fields(archive.taint, archive.last_seq > trusted)
 
 
 def _find_stops(entries: Sequence[Entry], stops: dict[int, _Line]) -> dict[int, _Line]:
@@ -79,13 +83,13 @@ def _find_stops(entries: Sequence[Entry], stops: dict[int, _Line]) -> dict[int, 
     return found
 
 
-def _stop_fields(turn: StoppedTurn, primary: str) -> _Line:
+def _make_stop_fields(turn: StoppedTurn, primary: str) -> _Line:
     """Return how the turn of a message ended without an answer, and its speaker if that was a guest."""
     line: _Line = {"outcome": turn.outcome}
     return line if turn.speaker == primary else line | {"speaker": clean(turn.speaker)}
 
 
-def _taint_fields(taint: frozenset[str], counts: bool) -> _Line:
+def _make_taint_fields(taint: frozenset[str], counts: bool) -> _Line:
     """Return the taint of a line; none if the owner has marked it as trusted."""
     return {"taint": sorted(taint)} if taint and counts else {}
 
@@ -94,7 +98,7 @@ def _join_lines(lines: Iterable[_Line]) -> str:
     return "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines)
 
 
-def _facts_line(conversation: Conversation) -> _Line:
+def _make_facts_line(conversation: Conversation) -> _Line:
     line: _Line = {
         "agent": clean(conversation.key.agent),
         "created_by": clean(conversation.key.sender),
@@ -107,14 +111,14 @@ def _facts_line(conversation: Conversation) -> _Line:
     return line
 
 
-def _message_line(entry: Entry) -> _Line:
+def _make_message_line(entry: Entry) -> _Line:
     message = entry.message
     line: _Line = {"role": message.role.value, "content": clean(message.content)}
     if message.agent:
         line["agent"] = clean(message.agent)
     if message.tool_calls:
         line["tool_calls"] = [
-            {"id": clean(call.id), "type": "function", "function": _function_fields(call)}
+            {"id": clean(call.id), "type": "function", "function": _make_function_fields(call)}
             for call in message.tool_calls
         ]
     if message.tool_call_id:
@@ -130,11 +134,11 @@ def _message_line(entry: Entry) -> _Line:
     return line
 
 
-def _function_fields(call: ToolCall) -> _Line:
+def _make_function_fields(call: ToolCall) -> _Line:
     return {"name": clean(call.name), "arguments": clean(call.arguments)}
 
 
-def _marker_line(archive: Archive) -> _Line:
+def _make_marker_line(archive: Archive) -> _Line:
     line: _Line = {
         "compact": clean(archive.summary),
         "title": clean(archive.title),

@@ -133,7 +133,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     taint: frozenset[str] = frozenset()
 
 
-class Conflict(Struct, frozen=True, kw_only=True):
+class FactConflict(Struct, frozen=True, kw_only=True):
     """Facts about one subject of which at most one can be true at a time. Derived from the facts."""
 
     id: str
@@ -147,7 +147,7 @@ class AssertedFact(Struct, frozen=True, kw_only=True):
 
     fact: Fact
     is_new: bool
-    conflict: Conflict | None = None
+    conflict: FactConflict | None = None
     # Types and predicates that did not exist before.
     proposed: tuple[str, ...] = ()
 
@@ -164,7 +164,7 @@ class MergedEntity(Struct, frozen=True, kw_only=True):
     duplicate: str
     facts: int
     aliases: tuple[str, ...]
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[FactConflict, ...] = ()
     restored: tuple[Fact, ...] = ()
 
 
@@ -263,7 +263,7 @@ def check_properties(properties: dict[str, str]) -> None:
 # ---- conflicts ------------------------------------------------------------------------------------
 
 
-def find_conflicts(facts: Iterable[Fact]) -> list[Conflict]:
+def find_conflicts(facts: Iterable[Fact]) -> list[FactConflict]:
     """Return the conflicts among facts of predicates that allow one object at a time.
 
     Facts of one subject and predicate conflict if they name different objects and are true at the same time. Those that
@@ -277,7 +277,7 @@ def find_conflicts(facts: Iterable[Fact]) -> list[Conflict]:
     for (subject, predicate), group in groups.items():
         for parties in _split_by_time(_find_parties(group)):
             conflict_id = f"conflict-{parties[0].number}"
-            found.append(Conflict(id=conflict_id, subject=subject, predicate=predicate, facts=tuple(parties)))
+            found.append(FactConflict(id=conflict_id, subject=subject, predicate=predicate, facts=tuple(parties)))
     return sorted(found, key=lambda conflict: conflict.facts[0].number)
 
 

@@ -50,7 +50,7 @@ async def _reserve_none(count: int) -> int:
     return count
 
 
-class Listener(Protocol):
+class RunListener(Protocol):
     """Receives the events of one run before all subscribers."""
 
     def receive(self, event: Event) -> None: ...
@@ -121,7 +121,7 @@ class Bus:
         # In-process subscribers by event type, so that events of other types cost nothing.
         self._observers: dict[type[EventBody], tuple[Observer, ...]] = {}
         # Events published during the delivery of another one; they are queued so that subscribers get them in order.
-        self._pending: deque[tuple[Event, Listener | None]] = deque()
+        self._pending: deque[tuple[Event, RunListener | None]] = deque()
         self._is_delivering = False
 
     async def reserve_numbers(self) -> None:
@@ -133,7 +133,7 @@ class Bus:
                 # Start after every number that an earlier daemon may have used.
                 self.seq = self._reserved - SEQ_BLOCK
 
-    def publish(self, source: EventSource, body: EventBody, listener: Listener | None = None) -> Event:
+    def publish(self, source: EventSource, body: EventBody, listener: RunListener | None = None) -> Event:
         """Number an event and deliver it to the listener, then to every subscriber, before returning."""
         self.seq += 1
         event = Event(self.seq, self._clock.now(), source, body)
@@ -197,7 +197,7 @@ class Bus:
             if (size := _SIZES.get(type(body))) is not None:
                 self._size -= size(body)
 
-    def _deliver(self, event: Event, listener: Listener | None) -> None:
+    def _deliver(self, event: Event, listener: RunListener | None) -> None:
         if listener is not None:
             listener.receive(event)
         for read in self._observers.get(type(event.body), ()):

@@ -48,7 +48,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-class Budget(Protocol):
+class StoreResult(Protocol):
     """Stores a result that is too long for a model, and says how to read the rest."""
 
     async def __call__(self, call: GateCall, result: ToolResult, /) -> ToolResult: ...
@@ -74,7 +74,7 @@ class Gate:
         *,
         tools: Callable[[], Mapping[str, Tool]],
         hooks: Chain,
-        budget: Budget,
+        budget: StoreResult,
         restore: Restore,
         describe_owner: DescribeOwner = describe_no_owner,
     ) -> None:

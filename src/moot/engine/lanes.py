@@ -35,7 +35,7 @@ from moot.engine.asks import Asks
 from moot.engine.history import Histories
 from moot.engine.run_stream import RunStream
 from moot.engine.supervisor import Supervisor
-from moot.engine.turn import Progress
+from moot.engine.turn import RunProgress
 from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Ticket(Struct, kw_only=True, eq=False):
     # Whether the run began before a restart and continues with the calls that were open.
     resumed: bool = False
     # What the run has done so far, once it has begun.
-    progress: Progress | None = None
+    progress: RunProgress | None = None
     started: float = 0.0
     # When the run began, if that was before a restart.
     began_at: float = 0.0

@@ -31,10 +31,10 @@ from moot.engine.gate import AT_ONCE, Gate
 from moot.engine.injection import show_arrivals
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.outcome import Repetition, judge
-from moot.engine.step import Reply, Step, emit_refusal
+from moot.engine.step import ModelReply, Step, emit_refusal
 from moot.engine.step_calls import make_calls
 from moot.engine.step_records import StepRecords
-from moot.engine.turn import Brief, Ending, Progress, Turn
+from moot.engine.turn import Brief, Ending, RunProgress, Turn
 from moot.engine.turn_framing import FramingSources, frame_turn
 from moot.engine.turn_state import TurnState
 from moot.failpoint import reach
@@ -76,7 +76,7 @@ class Loop:
         self._sources = FramingSources(d.memories, d.inquiries, d.read_project, d.clock)
         self._records = StepRecords(dependencies.steps)
 
-    async def run(self, turn: Turn, progress: Progress) -> Ending:
+    async def run(self, turn: Turn, progress: RunProgress) -> Ending:
         """Run the loop to its end and return the ending. If cancelled, `progress` has what was done so far."""
         own = turn.limits.seconds
         left = None if own is None else max(0.0, own - progress.seconds)
@@ -92,7 +92,7 @@ class Loop:
                 raise
             return progress.end(Outcome.TIMEOUT, limit=deadline.limit), []
 
-    async def _prepare(self, turn: Turn, progress: Progress, deadline: Deadline) -> TurnState:
+    async def _prepare(self, turn: Turn, progress: RunProgress, deadline: Deadline) -> TurnState:
         if turn.model.window_is_assumed:
             await turn.model.find_window()
         briefing = await self._brief(turn)
@@ -151,7 +151,7 @@ class Loop:
         hold = await turn.budget.reserve(need, turn.limits, state.progress.spent, is_teammate=is_teammate)
         return hold, need.prompt
 
-    async def _try_step(self, state: TurnState, hold: Hold, estimated: int) -> Reply | None:
+    async def _try_step(self, state: TurnState, hold: Hold, estimated: int) -> ModelReply | None:
         """Make one model call and return its reply; None if the request was too long and must be retried, shortened."""
         try:
             return await self._step(state, hold, estimated)
@@ -162,7 +162,7 @@ class Loop:
             state.progress.step.discard()
         return None
 
-    async def _step(self, state: TurnState, hold: Hold, estimated: int) -> Reply:
+    async def _step(self, state: TurnState, hold: Hold, estimated: int) -> ModelReply:
         turn, progress = state.turn, state.progress
         taken = turn.history.call_ids
         emit = state.event_sink()
@@ -194,7 +194,7 @@ class Loop:
         progress.step = None
         return reply
 
-    def record_request(self, progress: Progress) -> None:
+    def record_request(self, progress: RunProgress) -> None:
         """Store the record of the last request, even if the request failed."""
         if progress.request is not None:
             self._records.add(progress.request)
@@ -208,7 +208,7 @@ class Loop:
 
     # ---- how a step ends a run ----------------------------------------------------------------
 
-    def _check_after_calls(self, state: TurnState, reply: Reply) -> Ending | None:
+    def _check_after_calls(self, state: TurnState, reply: ModelReply) -> Ending | None:
         if ending := self._end_early(state):
             return ending
         if not state.is_looping(reply.calls) or self._nudge(state, Outcome.LOOP_DETECTED):
@@ -230,7 +230,7 @@ class Loop:
         message = Message(role=Role.ASSISTANT, content=reason, agent=turn.request.guest, taint=taint)
         return state.progress.end(Outcome.ESCALATED, content=reason), [message]
 
-    def _end_with_text(self, state: TurnState, reply: Reply) -> Ending | None:
+    def _end_with_text(self, state: TurnState, reply: ModelReply) -> Ending | None:
         if reply.calls:
             # The speaker has no tools. It is told so once and may answer with text, if a step is left.
             emit_refusal(state.turn.emit, reply.calls)
@@ -245,7 +245,7 @@ class Loop:
         if not progress.succeeded.isdisjoint((SPAWN, CONTINUE)) or state.turn.request.delivers:
             progress.take_over(await state.briefing.conduct.find_denial())
 
-    def _finish(self, state: TurnState, reply: Reply) -> Ending | None:
+    def _finish(self, state: TurnState, reply: ModelReply) -> Ending | None:
         turn, progress, refused = state.turn, state.progress, state.refused
         text = reply.text
         if not text.strip() and refused is not None:
@@ -307,7 +307,7 @@ class Loop:
 
     # ---- tool calls ---------------------------------------------------------------------------
 
-    async def _execute_calls(self, state: TurnState, reply: Reply) -> None:
+    async def _execute_calls(self, state: TurnState, reply: ModelReply) -> None:
         """Record the calls, execute them and record their results. No call executes before it is on disk."""
         turn, progress = state.turn, state.progress
         progress.used_tools = True
@@ -343,10 +343,10 @@ class Loop:
             # A daemon that was paused while it started learns here that another one has taken over, and made the calls.
             progress.recorder.write([], progress.spent)
             await progress.recorder.settle()
-            await self._make_calls(state, Reply(calls=list(calls)))
+            await self._make_calls(state, ModelReply(calls=list(calls)))
         return bool(calls)
 
-    async def _make_calls(self, state: TurnState, reply: Reply) -> None:
+    async def _make_calls(self, state: TurnState, reply: ModelReply) -> None:
         turn, progress = state.turn, state.progress
         turn.emit(ToolsStarted(tuple(progress.calls), tuple(map(state.toolbox.line, progress.calls))))
         at_work = asyncio.Semaphore(AT_ONCE)

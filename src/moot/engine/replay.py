@@ -15,11 +15,11 @@ from moot.domain.ports.traces import StepStore
 from moot.domain.prompt import Prompt, Transcript
 from moot.domain.step_record import StoredStep
 from moot.domain.usage import Usage
-from moot.engine.step import Reply, Step
+from moot.engine.step import ModelReply, Step
 from moot.engine.step_records import rebuild
 
 
-class Verdict(StrEnum):
+class ReplayVerdict(StrEnum):
     SAME = "same"
     TEXT = "text"
     CALLS = "calls"
@@ -30,7 +30,7 @@ class ReplayedStep(Struct, frozen=True, kw_only=True):
     """The new and the recorded answer of one step, with calls as text."""
 
     step: int
-    verdict: Verdict
+    verdict: ReplayVerdict
     expected: str
     got: str
     usage: Usage
@@ -58,12 +58,12 @@ async def replay(store: StepStore, run_id: str, model: Model, rng: Random) -> li
         _, prompt = rebuild(stored)
         reply = await Step(speaker="", emit=_ignore, rng=rng).read(model, prompt)
         replayed.append(_compare(stored, reply, model))
-        if replayed[-1].verdict is Verdict.CALLS:
+        if replayed[-1].verdict is ReplayVerdict.CALLS:
             break
     return replayed
 
 
-def _compare(stored: StoredStep, reply: Reply, model: Model) -> ReplayedStep:
+def _compare(stored: StoredStep, reply: ModelReply, model: Model) -> ReplayedStep:
     got = assistant(reply.text, tool_calls=tuple(reply.calls))
     usage = reply.usage or Usage()
     # Stored messages have personal data where the model was sent placeholders.
@@ -82,12 +82,12 @@ def _mask_message(message: Message, model: Model) -> Message:
     return model.mask_prompt(Prompt(system=(), transcript=Transcript([message]))).transcript.messages[0]
 
 
-def _judge(expected: Message | None, got: Message) -> Verdict:
+def _judge(expected: Message | None, got: Message) -> ReplayVerdict:
     if expected is None:
-        return Verdict.UNKNOWN
+        return ReplayVerdict.UNKNOWN
     if list(map(_call, expected.tool_calls)) != list(map(_call, got.tool_calls)):
-        return Verdict.CALLS
-    return Verdict.SAME if expected.content.strip() == got.content.strip() else Verdict.TEXT
+        return ReplayVerdict.CALLS
+    return ReplayVerdict.SAME if expected.content.strip() == got.content.strip() else ReplayVerdict.TEXT
 
 
 def _call(call: ToolCall) -> tuple[str, Any]:

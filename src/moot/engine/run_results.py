@@ -14,7 +14,7 @@ from moot.domain.message import Entry
 from moot.domain.run import Outcome, Run, RunEnd
 from moot.domain.user_message import find_user_messages
 from moot.engine.history import History
-from moot.engine.turn import Progress
+from moot.engine.turn import RunProgress
 
 _UNANSWERED = "It is kept; the budget of the turn it belongs to is used up."
 
@@ -23,7 +23,7 @@ class Entries(Protocol):
     async def list_entries(self, key: ConversationKey, *, first: int = 1) -> list[Entry]: ...
 
 
-def add_messages(end: RunEnd, progress: Progress | None, history: History, run_id: str) -> RunEnd:
+def add_messages(end: RunEnd, progress: RunProgress | None, history: History, run_id: str) -> RunEnd:
     """Return the end of a run with the messages that it has sent."""
     if progress is None or not progress.has_messaged:
         return end

@@ -5,11 +5,11 @@ from typing import Any
 
 from moot.domain.events import MessageSteered
 from moot.domain.message import user
-from moot.engine.turn import Progress, Turn
+from moot.engine.turn import RunProgress, Turn
 from moot.failpoint import reach
 
 
-async def show_steered(turn: Turn, progress: Progress) -> None:
+async def show_steered(turn: Turn, progress: RunProgress) -> None:
     """Add the messages to the history of the run. One transaction stores them and takes them from the queue."""
     steering = turn.steering
     requests = steering.take() if steering is not None else []

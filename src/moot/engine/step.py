@@ -44,7 +44,7 @@ from moot.failpoint import reach
 LONGEST_REPLY = 2_000_000
 
 
-class Reply(Struct):
+class ModelReply(Struct):
     """The reply of a model in one step. `flaws` has a sentence for each call whose arguments are unusable."""
 
     text: str = ""
@@ -71,9 +71,9 @@ class Step:
         self._made: set[str] = set()
         self._segment = ""
         self._length = 0
-        self.reply = Reply()
+        self.reply = ModelReply()
 
-    async def read(self, model: Model, prompt: Prompt) -> Reply:
+    async def read(self, model: Model, prompt: Prompt) -> ModelReply:
         reach("model.call")
         events = model.stream(prompt)
         try:

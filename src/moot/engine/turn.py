@@ -1,4 +1,4 @@
-"""Turn, Progress and Briefing: what the loop works with, what it has done so far, and what a speaker is told."""
+"""Turn, RunProgress and Briefing: what the loop works with, what it has done so far, and what a speaker is told."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
@@ -27,7 +27,7 @@ from moot.engine.recorder import Recorder
 from moot.engine.step import Step
 
 
-class Progress(Struct, kw_only=True):
+class RunProgress(Struct, kw_only=True):
     """What a run has done so far. It outlives a cancelled loop, so that the end can be recorded correctly."""
 
     recorder: Recorder
@@ -116,7 +116,7 @@ class Progress(Struct, kw_only=True):
         else:
             self.succeeded.add(name)
 
-    def take_over(self, denial: "Denial") -> None:
+    def take_over(self, denial: "DeniedWork") -> None:
         """Count what was denied, or failed, in other runs as that of this one."""
         self.unasked |= denial.unasked
         self.denied |= set(denial.calls)
@@ -268,11 +268,11 @@ def _return_nothing() -> str:
     return ""
 
 
-async def _find_no_denial() -> "Denial":
-    return Denial()
+async def _find_no_denial() -> "DeniedWork":
+    return DeniedWork()
 
 
-class Denial(Struct, frozen=True):
+class DeniedWork(Struct, frozen=True):
     """What was denied, or failed, in work that a run has started or was told about."""
 
     # The denied calls, if no other agent completed its work.
@@ -294,7 +294,7 @@ class TurnConduct(Struct, frozen=True):
     # none.
     unfinished: Callable[[], str] = _return_nothing
     # What was denied, or failed, in work it has started or was told about.
-    find_denial: Callable[[], Awaitable[Denial]] = _find_no_denial
+    find_denial: Callable[[], Awaitable[DeniedWork]] = _find_no_denial
 
 
 class Briefing(Struct, frozen=True):

@@ -35,9 +35,9 @@ from moot.engine.held_text import HeldText, emit_private
 from moot.engine.offer import Offer
 from moot.engine.outcome import Repetition
 from moot.engine.project_framing import ProjectFraming
-from moot.engine.step import Reply
+from moot.engine.step import ModelReply
 from moot.engine.tool_search import choose_loaded, find_loaded
-from moot.engine.turn import Briefing, Progress, Turn
+from moot.engine.turn import Briefing, RunProgress, Turn
 
 # The assumed maximum length of a reply if the configuration has none.
 _REPLY = 8_192
@@ -48,7 +48,7 @@ _NATIVE = ToolSupport.NATIVE
 
 class TurnState(Struct, kw_only=True):
     turn: Turn
-    progress: Progress
+    progress: RunProgress
     deadline: Deadline
     briefing: Briefing
     toolbox: Toolbox
@@ -67,7 +67,7 @@ class TurnState(Struct, kw_only=True):
     spends: bool = False
     spends_money: bool = False
     # Messages beside the history: a reply whose calls were refused, and messages for the next request only.
-    refused: Reply | None = None
+    refused: ModelReply | None = None
     aside: tuple[Message, ...] = ()
     was_reminded: bool = False
     # Whether the next step is the last one of the tree, reserved for the answer.
@@ -221,7 +221,7 @@ class TurnState(Struct, kw_only=True):
             max_tokens=hold.reply if self.spends else None,
         )
 
-    def render_remarks(self, reply: Reply) -> str:
+    def render_remarks(self, reply: ModelReply) -> str:
         """Return remarks for the user about a reply: it was truncated, or part of the history was left out."""
         remarks = ["The reply was cut off at the model's output limit."] if reply.truncated else []
         if self.was_shortened:

@@ -21,7 +21,7 @@ from moot.engine.lanes import Ticket
 from moot.engine.recorder import PendingMessage, Recorder, on_disk
 from moot.engine.run_results import add_messages, complete_if_delivered
 from moot.engine.supervisor import catch
-from moot.engine.turn import Ending, Progress, Turn
+from moot.engine.turn import Ending, RunProgress, Turn
 from moot.failpoint import reach
 
 logger = logging.getLogger(__name__)
@@ -248,7 +248,7 @@ class Turns:
             return RunEnd(outcome=Outcome.MODEL_ERROR, error=error.sentence), []
         if self._d.observe_model is not None:
             model = self._d.observe_model(model, request)
-        progress = ticket.progress = Progress(recorder=self._build_recorder(ticket, request, history), model=model)
+        progress = ticket.progress = RunProgress(recorder=self._build_recorder(ticket, request, history), model=model)
         if ticket.resumed:
             await self._go_on_counting(request, history, progress)
         turn = Turn(
@@ -270,7 +270,7 @@ class Turns:
         await _wait_until_over(ticket, task)
         return await self._settle_ending(ticket, task, progress)
 
-    async def _go_on_counting(self, request: RunRequest, history: History, progress: Progress) -> None:
+    async def _go_on_counting(self, request: RunRequest, history: History, progress: RunProgress) -> None:
         """Restore the usage of a run that is resumed after a restart."""
         stored = await self._d.store.get_run(request.id)
         if stored is not None:
@@ -282,7 +282,7 @@ class Turns:
             (progress.denied if is_denied else progress.failed).add(name)
 
     async def _settle_ending(
-        self, ticket: Ticket, task: "asyncio.Task[Ending | Exception]", progress: Progress
+        self, ticket: Ticket, task: "asyncio.Task[Ending | Exception]", progress: RunProgress
     ) -> Ending:
         """Return how the loop ended, in every case, with a result for each open call."""
         if progress.step is not None:
@@ -298,7 +298,7 @@ class Turns:
             return progress.end(Outcome.INTERNAL_ERROR, error=error.sentence), []
         return end, [*progress.close_calls(), *messages]
 
-    def _decide_ending(self, ticket: Ticket, task: "asyncio.Task[Ending | Exception]", progress: Progress) -> Ending:
+    def _decide_ending(self, ticket: Ticket, task: "asyncio.Task[Ending | Exception]", progress: RunProgress) -> Ending:
         if not task.done() or task.cancelled():
             return progress.end(ticket.stop or Outcome.INTERRUPTED), []
         result = task.result()

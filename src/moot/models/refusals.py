@@ -55,7 +55,7 @@ _EMBEDDED_FIX = "An embedded model needs no network: `moot init --provider local
 _LEAST_WINDOW, _MOST_WINDOW = 256, 100_000_000
 
 
-class Refusal(msgspec.Struct, kw_only=True):
+class ProviderRefusal(msgspec.Struct, kw_only=True):
     """What can be read from an error body of any provider."""
 
     message: str = ""
@@ -65,21 +65,21 @@ class Refusal(msgspec.Struct, kw_only=True):
     window: int = 0
 
 
-def read_refusal(body: bytes) -> Refusal:
+def read_refusal(body: bytes) -> ProviderRefusal:
     """Parse the error in a body: both APIs' formats, common variations, or the first words of anything else."""
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Refusal(message=one_line(body[:2000].decode("utf-8", "replace")))
+        return ProviderRefusal(message=one_line(body[:2000].decode("utf-8", "replace")))
     return to_refusal(value.get("error", value) if isinstance(value, dict) else value)
 
 
-def to_refusal(error: Any) -> Refusal:
+def to_refusal(error: Any) -> ProviderRefusal:
     if not isinstance(error, dict):
         message = str(error)[:2000]
-        return Refusal(message=one_line(message), window=_parse_window(message))
+        return ProviderRefusal(message=one_line(message), window=_parse_window(message))
     message = next((error[key] for key in ("message", "detail", "msg") if error.get(key)), "")
-    return Refusal(
+    return ProviderRefusal(
         message=one_line(str(message)[:2000]),
         kind=one_line(str(error.get("type") or ""), 60),
         code=one_line(str(error.get("code") or ""), 60),
@@ -98,7 +98,9 @@ def _plausible_window(value: object) -> int:
     return value if _LEAST_WINDOW <= value <= _MOST_WINDOW else 0
 
 
-def error_from_status(status: int, refusal: Refusal, *, model: str, place: str, after: float | None) -> ModelError:
+def error_from_status(
+    status: int, refusal: ProviderRefusal, *, model: str, place: str, after: float | None
+) -> ModelError:
     """Return the error for a status other than 200; `place` names the key."""
     text = f": {refusal.message}" if refusal.message else ""
     if status in {401, 403, 407, 511}:
@@ -143,7 +145,7 @@ def _login_error(status: int, said: str, *, model: str, place: str) -> ModelErro
     return _proxy_login_error(model, f"it answered {status}{said}")
 
 
-def _not_found_error(refusal: Refusal, said: str, *, model: str) -> ModelError:
+def _not_found_error(refusal: ProviderRefusal, said: str, *, model: str) -> ModelError:
     if _MODEL_UNKNOWN.search(f"{refusal.code} {refusal.kind} {refusal.message}"):
         return ModelError(
             f"The server of model '{model}' does not have it (404){said}",
@@ -216,7 +218,7 @@ def error_from_stream(error: Any, *, model: str) -> ModelError:
     return ModelError(f"Model '{model}' failed while answering{text}", fix="Try again.", retryable=passing)
 
 
-def is_too_long(refusal: Refusal) -> bool:
+def is_too_long(refusal: ProviderRefusal) -> bool:
     return bool(_TOO_LONG.search(f"{refusal.code} {refusal.kind} {refusal.message}"))
 
 

@@ -11,7 +11,7 @@ from moot.models.http_client import HttpClient
 from moot.models.http_errors import ConnectError, ConnectFailure, HttpError, LostError
 from moot.models.http_url import Url, parse_url
 from moot.models.keys import NO_KEY
-from moot.models.refusals import Refusal, describe_connect_error, error_from_status
+from moot.models.refusals import ProviderRefusal, describe_connect_error, error_from_status
 
 # A server without a key is on this machine or near it; others get more time.
 PROBE_SECONDS = 1.5
@@ -71,7 +71,7 @@ def _explain_status(status: int, server: ModelServer) -> Exception:
     if status not in _LOGIN:
         return NoAnswer()
     place = f"the key in {server.variable}" if server.variable else NO_KEY
-    return error_from_status(status, Refusal(), model=server.name, place=place, after=None)
+    return error_from_status(status, ProviderRefusal(), model=server.name, place=place, after=None)
 
 
 def _explain_connection(error: HttpError, server: ModelServer, url: Url) -> Exception:

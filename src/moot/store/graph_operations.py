@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from moot.domain.graph import (
     AssertedFact,
-    Conflict,
     Entity,
     Fact,
+    FactConflict,
     FactFilter,
     Imported,
     MergedEntity,
@@ -59,7 +59,7 @@ class GraphOperations(ABC):
 
     # ---- conflicts ----
 
-    async def list_conflicts(self, owner: str) -> list[Conflict]:
+    async def list_conflicts(self, owner: str) -> list[FactConflict]:
         return await self._read(owner, rules.list_conflicts)
 
     async def resolve(self, owner: str, conflict_id: str, winner: str, reason: str, statement: Statement) -> list[Fact]:

@@ -12,6 +12,7 @@ from moot.domain.graph import (
     AssertedFact,
     Entity,
     Fact,
+    FactConflict,
     FactFilter,
     MergedEntity,
     NewFact,
@@ -23,7 +24,6 @@ from moot.domain.graph import (
     find_conflicts,
     walk_graph,
 )
-from moot.domain.graph import Conflict as FactConflict
 from moot.domain.near_names import find_near, suggest_name
 from moot.domain.ontology import (
     GraphHealth,

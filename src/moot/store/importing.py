@@ -25,7 +25,7 @@ _MOST_CHARACTERS = 128 * 1024
 T = TypeVar("T")
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class ImportPart(Struct, frozen=True, kw_only=True):
     """What one transaction writes: messages after number `after`, or archives after all messages."""
 
     after: int = 0
@@ -54,13 +54,15 @@ class IncomingConversation(Struct, frozen=True, kw_only=True):
         """Return the number of the last archived message."""
         return self.archives[-1].last_seq if self.archives else 0
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[ImportPart]:
         """Return the conversation in parts of bounded size. Raise if it is inconsistent, before anything is written."""
         _check(len(self.messages), self.archives)
         said = _cut(self.messages, lambda each: len(each[0].content))
         archived = _cut(self.archives, lambda each: len(each.summary))
-        parts = [Part(after=after, messages=some, stopped=self._select_stopped(after, some)) for after, some in said]
-        return [*parts, *(Part(archives=some) for _, some in archived)] or [Part()]
+        parts = [
+            ImportPart(after=after, messages=some, stopped=self._select_stopped(after, some)) for after, some in said
+        ]
+        return [*parts, *(ImportPart(archives=some) for _, some in archived)] or [ImportPart()]
 
     def _select_stopped(self, after: int, messages: Sequence[tuple[Message, float]]) -> Sequence[StoppedTurn]:
         first = bisect_right(self.stopped, after, key=lambda turn: turn.user_seq)
@@ -95,7 +97,7 @@ def _check(messages: int, archives: Sequence[Archive]) -> None:
 
 
 def write(
-    db: apsw.Connection, arriving: IncomingConversation, part: Part, node: int, *, first: bool, last: bool
+    db: apsw.Connection, arriving: IncomingConversation, part: ImportPart, node: int, *, first: bool, last: bool
 ) -> None:
     if first:
         begin(db, arriving, node)
@@ -133,7 +135,7 @@ def _exists(key: ConversationKey) -> Conflict:
     return Conflict(f"{key} exists", fix="Import it under another sender, or delete that one first.")
 
 
-def _add_messages(db: apsw.Connection, number: int, part: Part, *, archived: int) -> None:
+def _add_messages(db: apsw.Connection, number: int, part: ImportPart, *, archived: int) -> None:
     rows.insert_messages(db, number, part.after, ((message, "", at) for message, at in part.messages))
     db.executemany(
         "INSERT INTO imported_stopped_turns (conversation, user_seq, speaker, outcome) VALUES (?, ?, ?, ?)",

@@ -10,7 +10,7 @@ import apsw
 
 from moot.domain.errors import StoreError
 from moot.store.connection import FAULTS, Tuning, connect_reader, fault
-from moot.store.writer import Job, Work, call_in_loop, refusal, settle
+from moot.store.writer import StoreJob, Work, call_in_loop, refusal, settle
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ class Readers:
         self._path = path
         self._tuning = tuning
         self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[StoreJob | None] = SimpleQueue()
         self._closed = False
         # Who waits for a read that has not begun, by what it reads.
         self._together: dict[Work[Any], list[asyncio.Future[Any]]] = {}
@@ -39,7 +39,7 @@ class Readers:
         if self._closed:
             raise StoreError("the store is closed", fix="Start the daemon again.")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put(Job(work, future))
+        self._jobs.put(StoreJob(work, future))
         return await future
 
     def post(self, work: Work[T]) -> asyncio.Future[T]:
@@ -47,7 +47,7 @@ class Readers:
         if self._closed:
             raise StoreError("the store is closed", fix="Start the daemon again.")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put(Job(work, future))
+        self._jobs.put(StoreJob(work, future))
         return future
 
     async def read_together(self, work: Work[T]) -> T:
@@ -60,7 +60,7 @@ class Readers:
         return await future
 
     def _begin_together(self, work: Work[Any]) -> None:
-        jobs = [Job(work, future) for future in self._together.pop(work)]
+        jobs = [StoreJob(work, future) for future in self._together.pop(work)]
         if self._closed:
             for job in jobs:
                 job.error = StoreError("the store is closed", fix="Start the daemon again.")
@@ -68,7 +68,7 @@ class Readers:
             return
         read: asyncio.Future[Any] = self._loop.create_future()
         read.add_done_callback(lambda done: _pass_on(done, jobs))
-        self._jobs.put(Job(work, read))
+        self._jobs.put(StoreJob(work, read))
 
     async def close(self) -> None:
         if not self._closed:
@@ -95,7 +95,7 @@ class Readers:
             connection.close(True)
 
 
-def _pass_on(done: asyncio.Future[Any], jobs: list[Job]) -> None:
+def _pass_on(done: asyncio.Future[Any], jobs: list[StoreJob]) -> None:
     """Give the result of a read to all who wait for it."""
     error = done.exception()
     for job in jobs:

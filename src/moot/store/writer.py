@@ -30,7 +30,7 @@ _EMPTYING_MS = 200
 _REWRITTEN_BYTES = 64 * 1024 * 1024
 
 
-class Job(Struct, eq=False):
+class StoreJob(Struct, eq=False):
     """One transaction and the future of its caller."""
 
     work: Work[Any]
@@ -48,8 +48,8 @@ class Writer:
         self._path = path
         self._tuning = tuning
         self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[list[Job] | None] = SimpleQueue()
-        self._lingering: list[Job] = []
+        self._jobs: SimpleQueue[list[StoreJob] | None] = SimpleQueue()
+        self._lingering: list[StoreJob] = []
         self._is_soon = False
         self._patience: Timer | None = None
         self._closed = False
@@ -95,7 +95,7 @@ class Writer:
         if self._closed:
             raise StoreError("the store is closed", fix="Start the daemon again.")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._lingering.append(Job(work, future, name))
+        self._lingering.append(StoreJob(work, future, name))
         return future
 
     def _hand_over(self) -> None:
@@ -141,10 +141,10 @@ class Writer:
             self._connection.close(True)
         call_in_loop(self._loop, self._ended.set_result, None)
 
-    def _take(self) -> tuple[list[Job], bool]:
+    def _take(self) -> tuple[list[StoreJob], bool]:
         """Wait for transactions and return all that are queued, up to a batch; and False once the store closes."""
         jobs = self._jobs.get()
-        batch: list[Job] = []
+        batch: list[StoreJob] = []
         while jobs is not None:
             batch += jobs
             if len(batch) >= self._tuning.batch:
@@ -155,7 +155,7 @@ class Writer:
                 return batch, True
         return batch, False
 
-    def _commit(self, batch: list[Job]) -> None:
+    def _commit(self, batch: list[StoreJob]) -> None:
         try:
             connection = self._sound_connection()
             connection.execute(dialect.BEGIN)
@@ -257,7 +257,7 @@ class Writer:
             dialect.rewrite_file(connection, _REWRITTEN_BYTES)
 
 
-def _run_alone(connection: apsw.Connection, job: Job) -> None:
+def _run_alone(connection: apsw.Connection, job: StoreJob) -> None:
     """Run a job as the only one of a transaction: commit it, or roll back."""
     try:
         job.result = job.work(connection)
@@ -271,7 +271,7 @@ def _run_alone(connection: apsw.Connection, job: Job) -> None:
         connection.execute("COMMIT")
 
 
-def _run_together(connection: apsw.Connection, batch: list[Job]) -> bool:
+def _run_together(connection: apsw.Connection, batch: list[StoreJob]) -> bool:
     """Run all jobs in one transaction and commit. If one fails, roll all back and return False."""
     try:
         for job in batch:
@@ -287,7 +287,7 @@ def _run_together(connection: apsw.Connection, batch: list[Job]) -> bool:
     return True
 
 
-def _run_beside_others(connection: apsw.Connection, job: Job) -> None:
+def _run_beside_others(connection: apsw.Connection, job: StoreJob) -> None:
     """Run a job in a savepoint, so that only this job is rolled back if it fails."""
     connection.execute("SAVEPOINT job")
     try:
@@ -316,7 +316,7 @@ def refusal(error: Exception) -> Exception:
     return error
 
 
-def settle(batch: list[Job]) -> None:
+def settle(batch: list[StoreJob]) -> None:
     """Set the result or error of each job whose caller still waits. Runs on the event loop."""
     for job in batch:
         if job.future.done():

@@ -28,7 +28,7 @@ from moot.store.backup import copy_proven
 _STAGED = ".moot-restoring-"
 
 
-class Exchange(Struct, frozen=True):
+class HomeExchange(Struct, frozen=True):
     """Move `target` to `aside`, if it exists, and then `staged` to `target`, if there is one."""
 
     target: str
@@ -62,7 +62,7 @@ def finish_restore(paths: Paths) -> list[str]:
     """Complete a restore that was planned. Can be repeated after a crash at any point. Return what was kept."""
     plan_file = paths.restore_plan
     try:
-        plan = msgspec.json.decode(plan_file.read_bytes(), type=list[Exchange])
+        plan = msgspec.json.decode(plan_file.read_bytes(), type=list[HomeExchange])
     except FileNotFoundError:
         return []
     kept: list[str] = []
@@ -89,10 +89,10 @@ def finish_restore(paths: Paths) -> list[str]:
     return kept
 
 
-def _stage(reader: archive.ArchiveReader, paths: Paths, passphrase: str) -> list[Exchange]:
+def _stage(reader: archive.ArchiveReader, paths: Paths, passphrase: str) -> list[HomeExchange]:
     """Unpack everything beside its target, and return the exchanges that put it in place."""
     stamp = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime())}-{secrets.token_hex(2)}"
-    plan: list[Exchange] = []
+    plan: list[HomeExchange] = []
 
     def name_aside(target: Path) -> str:
         if target.parent == paths.data:
@@ -104,15 +104,17 @@ def _stage(reader: archive.ArchiveReader, paths: Paths, passphrase: str) -> list
         # In a folder of Moot's own, on the file system of the target.
         beside = make_folder(paths.data if target.parent == paths.data else paths.before_restore)
         staged = beside / f"{_STAGED}{target.name}"
-        plan.append(Exchange(str(target), name_aside(target), str(staged)))
+        plan.append(HomeExchange(str(target), name_aside(target), str(staged)))
         return staged
 
     # The log of the old store must not be applied to the new one.
-    plan += [Exchange(f"{paths.store}{suffix}", f"{name_aside(paths.store)}{suffix}") for suffix in ("-wal", "-shm")]
+    plan += [
+        HomeExchange(f"{paths.store}{suffix}", f"{name_aside(paths.store)}{suffix}") for suffix in ("-wal", "-shm")
+    ]
     _stage_store(reader, exchange(paths.store))
     _stage_key(reader, paths, passphrase, exchange)
     last_good = paths.data / "config.last-good.toml"
-    plan.append(Exchange(str(last_good), name_aside(last_good)))
+    plan.append(HomeExchange(str(last_good), name_aside(last_good)))
     if reader.has(archive.APPROVALS):
         reader.unpack_file(archive.APPROVALS, exchange(paths.project_approvals))
     for entry in reader.list_below(archive.SETTINGS):
@@ -164,7 +166,7 @@ def _stage_consent(reader: archive.ArchiveReader, paths: Paths, exchange: Callab
         os.fsync(file.fileno())
 
 
-def _write_plan(paths: Paths, plan: list[Exchange]) -> None:
+def _write_plan(paths: Paths, plan: list[HomeExchange]) -> None:
     for folder in {os.path.dirname(each.aside) for each in plan}:
         sync_folder(Path(folder))
     draft = paths.data / f"{_STAGED}plan"

@@ -11,9 +11,9 @@ from moot.daemon.requests.reply import Reply
 from moot.domain.graph import (
     DEFAULT_DEPTH,
     MOST_DEPTH,
-    Conflict,
     Entity,
     Fact,
+    FactConflict,
     FactFilter,
     MergedEntity,
     Period,
@@ -276,7 +276,7 @@ def _term_info(term: Term) -> pb.GraphTerm:
     )
 
 
-def _conflict_info(conflict: Conflict) -> pb.GraphConflict:
+def _conflict_info(conflict: FactConflict) -> pb.GraphConflict:
     return pb.GraphConflict(
         conflict_id=conflict.id,
         subject=conflict.subject,

@@ -7,7 +7,7 @@ from moot.daemon.requests.reply import Reply
 from moot.domain.conversation import ConversationKey
 from moot.domain.text import clean
 from moot.tools.files.change_log import ChangeLog
-from moot.tools.files.file_change import FileChange, Wanted
+from moot.tools.files.file_change import FileChange, UndoRequest
 from moot.tools.files.off_limits import OffLimits
 from moot.tools.threads import run_in_thread
 from moot.wire import moot_pb2 as pb
@@ -27,7 +27,7 @@ class UndoRequests:
     async def undo(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("undo changes of files")
         request = message.undo
-        wanted = Wanted(
+        wanted = UndoRequest(
             key=ConversationKey(request.agent, principal.sender(request.sender)) if request.agent else None,
             run_id=request.run_id,
             is_redo=request.redo,
@@ -49,7 +49,7 @@ class UndoRequests:
         )
         reply.send(pb.ServerMessage(undone=undone))
 
-    def _move(self, wanted: Wanted) -> tuple[FileChange, str]:
+    def _move(self, wanted: UndoRequest) -> tuple[FileChange, str]:
         moved = self._changes.move(wanted, self._off_limits())
         # Secrets are removed first: a cut in the middle of one would leave half of it.
         diff = clean(self._redact(moved.diff))

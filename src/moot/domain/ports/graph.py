@@ -5,9 +5,9 @@ from typing import Protocol
 
 from moot.domain.graph import (
     AssertedFact,
-    Conflict,
     Entity,
     Fact,
+    FactConflict,
     FactFilter,
     Imported,
     MergedEntity,
@@ -55,7 +55,7 @@ class Graph(Protocol):
 
     # ---- conflicts ----
 
-    async def list_conflicts(self, owner: str) -> list[Conflict]: ...
+    async def list_conflicts(self, owner: str) -> list[FactConflict]: ...
     async def resolve(self, owner: str, conflict_id: str, winner: str, reason: str, statement: Statement) -> list[Fact]:
         """Retract all facts of a conflict but those with the winning object, as wrong; return these."""
         ...

@@ -16,7 +16,7 @@ from moot.domain.scope import ALONE, NOT_SPAWNED, SPAWNED
 from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
 from moot.engine.history import Histories
-from moot.engine.turn import Briefing, Denial, Turn, TurnConduct
+from moot.engine.turn import Briefing, DeniedWork, Turn, TurnConduct
 from moot.multiagent.abilities import adapt_agent
 from moot.multiagent.partition import Partition
 from moot.multiagent.roles.role_briefs import RoleBriefs
@@ -112,7 +112,7 @@ class Briefs:
             find_denial=partial(self._find_denial, turn, tuple(filter(None, reports))),
         )
 
-    async def _find_denial(self, turn: Turn, reports: Sequence[Run]) -> Denial:
+    async def _find_denial(self, turn: Turn, reports: Sequence[Run]) -> DeniedWork:
         """Return what was denied, or failed, in runs it has started and in those whose results its message contains."""
         request = turn.request
         children = self._live.list_ended_children(request.id)
@@ -123,12 +123,12 @@ class Briefs:
         ends = [(f"a call of {run.agent}", run.end) for run in (*reports, *children) if run.end is not None]
         denied = tuple(call for call, end in ends if end.outcome is Outcome.DENIED)
         if denied and turn.config.tools.interceptor.unattended:
-            return Denial(unasked=True)
+            return DeniedWork(unasked=True)
         if any(end.outcome is Outcome.COMPLETED for _, end in ends):
-            return Denial()
+            return DeniedWork()
         # One without a text may have had nothing to change; the speaker answers with what it has.
         failed = (call for call, end in ends if end.outcome is Outcome.TOOL_ERROR and end.answer)
-        return Denial(calls=denied, failed=tuple(failed))
+        return DeniedWork(calls=denied, failed=tuple(failed))
 
 
 def _nothing() -> str:

@@ -67,7 +67,7 @@ def find_stopped_turns(db: Database, key: ConversationKey, first: int) -> list[S
     return [] if row is None else list_stopped_turns(db, row.id, first)
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class ConversationFilter(Struct, frozen=True, kw_only=True):
     """A filter for conversations: an empty agent or sender matches all except those of teammates."""
 
     agent: str = ""
@@ -84,7 +84,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
         return self.after is None or (row.updated_at, row.id) < self.after
 
 
-def list_conversations(db: Database, wanted: Wanted) -> list[Conversation]:
+def list_conversations(db: Database, wanted: ConversationFilter) -> list[Conversation]:
     found = [row for row in db.conversations if wanted.includes(row)]
     found.sort(key=lambda row: (row.updated_at, row.id), reverse=True)
     return [replace(row.read(), taint=_taint(db, row), place=(row.updated_at, row.id)) for row in found[: wanted.limit]]

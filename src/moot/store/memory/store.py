@@ -59,7 +59,9 @@ class MemoryStore:
         after: Place | None = None,
         limit: int | None = None,
     ) -> list[Conversation]:
-        wanted = conversations.Wanted(agent=agent, sender=sender, teammates=teammates, after=after, limit=limit)
+        wanted = conversations.ConversationFilter(
+            agent=agent, sender=sender, teammates=teammates, after=after, limit=limit
+        )
         return await self._read(lambda db: conversations.list_conversations(db, wanted))
 
     async def list_entries(self, key: ConversationKey, *, first: int = 1, last: int = 0) -> list[Entry]:

@@ -22,7 +22,7 @@ from moot.domain.ports.tool import RunContext
 from moot.failpoint import reach
 from moot.tools.files.confined_paths import ConfinedFolder, translate_errors
 from moot.tools.files.contents import Contents, ContentSeal, write_whole
-from moot.tools.files.file_change import FileChange, Moved, PathChange, Planned, Wanted
+from moot.tools.files.file_change import FileChange, Moved, PathChange, Planned, UndoRequest
 from moot.tools.files.file_state import FOLDER, Captured, FileState, capture, capture_all, check_folder, put
 from moot.tools.files.file_text import DiffBudget, render_diff
 from moot.tools.files.off_limits import OffLimits
@@ -108,7 +108,7 @@ class ChangeLog:
                 reach("files.changing")
                 put(ground, each.path, each.after, each.data)
 
-    def move(self, wanted: Wanted, off_limits: OffLimits) -> Moved:
+    def move(self, wanted: UndoRequest, off_limits: OffLimits) -> Moved:
         """Undo or redo a change. Raises Conflict where a file is not what the change left, unless that is forced."""
         with self._lock:
             change = self._find(wanted)
@@ -277,7 +277,7 @@ class ChangeLog:
         """Take the next number. It follows the clock, so that two daemons that share the folder take different ones."""
         self._last = max(self._last + 1, int(self._now() * 1e6))
 
-    def _find(self, wanted: Wanted) -> FileChange:
+    def _find(self, wanted: UndoRequest) -> FileChange:
         found = [
             change
             for change in self._changes.values()
@@ -325,7 +325,7 @@ class ChangeLog:
         self._contents.keep_only({state.content for state in states if state is not None and state.kind == "file"})
 
 
-def _is_of(change: FileChange, wanted: Wanted) -> bool:
+def _is_of(change: FileChange, wanted: UndoRequest) -> bool:
     if wanted.run_id:
         return any(run.startswith(wanted.run_id) for run in (change.run_id, change.root_id) if run)
     return wanted.key is None or change.key == wanted.key
@@ -346,7 +346,7 @@ def _check_folders(ground: ConfinedFolder, change: FileChange) -> None:
             check_folder(ground, each.path)
 
 
-def _changed_error(paths: Sequence[str], wanted: Wanted) -> Conflict:
+def _changed_error(paths: Sequence[str], wanted: UndoRequest) -> Conflict:
     named = ", ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
     # With the same target: without it the newest change of any conversation would be overwritten.
     undo = shlex.join(["undo", *_name_target(wanted)])
@@ -357,7 +357,7 @@ def _changed_error(paths: Sequence[str], wanted: Wanted) -> Conflict:
     )
 
 
-def _name_target(wanted: Wanted) -> list[str]:
+def _name_target(wanted: UndoRequest) -> list[str]:
     if wanted.run_id:
         return [wanted.run_id]
     return [] if wanted.key is None else [wanted.key.agent, "--as", wanted.key.sender]

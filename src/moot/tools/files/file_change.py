@@ -49,7 +49,7 @@ class Planned(Struct, frozen=True, kw_only=True):
     data: bytes = b""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class UndoRequest(Struct, frozen=True, kw_only=True):
     """Which change to undo or redo: the newest, of a conversation or a run if one is given."""
 
     key: ConversationKey | None = None

@@ -7,8 +7,16 @@ from typing import Any
 import msgspec
 
 from moot.domain.errors import BadRequest
-from moot.domain.graph import Conflict as FactConflict
-from moot.domain.graph import Fact, NewFact, Period, Statement, check_confidence, check_source, normalize_id
+from moot.domain.graph import (
+    Fact,
+    FactConflict,
+    NewFact,
+    Period,
+    Statement,
+    check_confidence,
+    check_source,
+    normalize_id,
+)
 from moot.domain.ontology import dump_fact, parse_validity
 from moot.domain.ports.graph import Graph
 from moot.domain.ports.tool import ToolResult

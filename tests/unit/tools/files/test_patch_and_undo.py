@@ -16,7 +16,7 @@ from moot.domain.visible import NOT_SHOWN
 from moot.tools.files import change, change_log, file_state, file_tools, patch_tool
 from moot.tools.files.change_log import ChangeLog
 from moot.tools.files.confined_tool import ConfinedTool
-from moot.tools.files.file_change import Moved, Wanted
+from moot.tools.files.file_change import Moved, UndoRequest
 from moot.tools.files.off_limits import OffLimits
 from tests.change_logs import SECRET, make_log
 from tests.unit.tools.files.test_files import context
@@ -46,7 +46,7 @@ class Desk:
         return await self("fs_patch", changes=list(changes))
 
     def move(self, **wanted: Any) -> Moved:
-        return self.log.move(Wanted(**wanted), OFF_LIMITS)
+        return self.log.move(UndoRequest(**wanted), OFF_LIMITS)
 
     def tree(self) -> dict[str, str]:
         found = {}

@@ -55,6 +55,22 @@ async def test_the_newest_message_in_line_is_withdrawn_and_the_others_move_up(
     assert not any("third" in str(body) for body in provider.bodies())
 
 
+async def test_a_withdrawn_message_that_is_sent_again_under_its_id_was_withdrawn(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        first = await busy(talk, provider, sender)
+        second = talk.start("ada", "second", sender, client_message_id="m")
+        await second.until("queued")
+        await withdraw(talk, sender)
+        again = await talk.start("ada", "second", sender, client_message_id="m").end()
+        # Nothing says that it has started: it is in no history.
+        assert (again.outcome, again.kinds) == ("cancelled", ["withdrawn", "end"])
+        assert again.of("withdrawn")[0].content == "second"
+        provider.release()
+        await first.end()
+
+
 async def test_a_message_is_withdrawn_by_its_id_and_one_that_has_begun_is_not(
     daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:

@@ -152,7 +152,9 @@ def _parse_patterns(fields: Fields, key: str) -> tuple[str, ...] | None:
         return None
     for item, line in items:
         if not _PREFIX.fullmatch(item):
-            raise Broken(line, f"{ascii(item)} in `{key}` is no tool's name nor a pattern such as `review_*`")
+            raise Broken(
+                line, f"{ascii(item)} in `{key}` is neither the name of a tool nor a pattern such as `review_*`"
+            )
     # A prefix that ends with an underscore stands for every tool with that prefix.
     return tuple(f"{item}*" if item.endswith("_") else item for item, _ in items)
 
@@ -183,7 +185,9 @@ def _parse_agents(fields: Fields, key: str) -> tuple[str, ...] | None:
     items = fields.texts(key)
     for item, line in items or ():
         if not is_peer_pattern(item):
-            raise Broken(line, f"{ascii(item)} in `{key}` is no agent's name nor a pattern such as `review-*`")
+            raise Broken(
+                line, f"{ascii(item)} in `{key}` is neither the name of an agent nor a pattern such as `review-*`"
+            )
     return None if items is None else tuple(item for item, _ in items)
 
 

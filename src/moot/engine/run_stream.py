@@ -21,6 +21,7 @@ from moot.domain.events import (
     RunEnded,
     RunStarted,
     RunUnblocked,
+    RunWithdrawn,
     TextChunk,
     TextDiscarded,
     TextEnded,
@@ -31,7 +32,7 @@ from moot.domain.events import (
     UserMessageSent,
     source_of,
 )
-from moot.domain.run import Run, RunEnd
+from moot.domain.run import Outcome, Run, RunEnd, RunKind
 from moot.domain.run_view import Condition
 from moot.engine.bus import Bus
 
@@ -212,6 +213,12 @@ def repeat_run(run: Run) -> RunStream:
     if run.delivered_by and not run.parent_id:
         shown = MessageSteered(run.request.content, run.delivered_seq, run.id, run.delivered_by)
         stream.publish(shown)
+        stream.publish(RunEnded(speaker, run.end))
+        return stream
+    if run.kind is RunKind.TURN and not run.started_at:
+        # It was withdrawn, or failed before its message was in the history.
+        if run.end.outcome is Outcome.CANCELLED:
+            stream.publish(RunWithdrawn(run.request.content))
         stream.publish(RunEnded(speaker, run.end))
         return stream
     stream.publish(RunStarted(speaker, run.user_seq))

@@ -51,7 +51,7 @@ class FrameDecoder:
 
 def too_large_error(length: int, limit: int = MAX_FRAME) -> TooLarge:
     return TooLarge(
-        f"a frame of {length} bytes is more than the {limit} we take",
+        f"the frame has {length} bytes; at most {limit} are accepted",
         fix="Send less in one message; each frame is a big-endian u32 length and one protobuf message.",
     )
 

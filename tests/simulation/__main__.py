@@ -15,6 +15,7 @@ from tests.simulation.mail_mutants import MAIL_MUTANTS
 from tests.simulation.mail_scenario import MailScenario
 from tests.simulation.mutants import MUTANTS, Patch, mutated
 from tests.simulation.scenario import Scenario, Violation
+from tests.simulation.steering_scenario import STEERING_MUTANTS, SteeringScenario
 
 SEEDS = 2_000
 AnyScenario = Scenario | MailScenario
@@ -48,10 +49,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="play this one alone and print its trace")
     parser.add_argument("--mutants", action="store_true", help="show that each deliberate defect is found")
     parser.add_argument(
-        "--mutant", choices=[*MUTANTS, *MAIL_MUTANTS, *AUTOMATION_MUTANTS], help="play with this defect"
+        "--mutant",
+        choices=[*MUTANTS, *MAIL_MUTANTS, *AUTOMATION_MUTANTS, *STEERING_MUTANTS],
+        help="play with this defect",
     )
     parser.add_argument("--mail", action="store_true", help="play several daemons that exchange mail")
     parser.add_argument("--automation", action="store_true", help="play with schedules and workflows")
+    parser.add_argument("--steering", action="store_true", help="play with messages for active runs")
     chosen = parser.parse_args()
     silence()
     kind, mutants = _choose_kind(chosen)
@@ -67,6 +71,8 @@ def _choose_kind(chosen: argparse.Namespace) -> tuple[type[AnyScenario], Mapping
         return MailScenario, MAIL_MUTANTS
     if chosen.automation or chosen.mutant in AUTOMATION_MUTANTS:
         return AutomationScenario, AUTOMATION_MUTANTS
+    if chosen.steering or chosen.mutant in STEERING_MUTANTS:
+        return SteeringScenario, STEERING_MUTANTS
     return Scenario, MUTANTS
 
 
@@ -79,7 +85,8 @@ def play_one(seed: int, kind: type[AnyScenario]) -> int:
 
 def play_many(seeds: range, kind: type[AnyScenario]) -> int:
     began, failed = time.monotonic(), 0
-    option = {MailScenario: " --mail", AutomationScenario: " --automation"}.get(kind, "")
+    options: dict[type[AnyScenario], str] = {MailScenario: " --mail", AutomationScenario: " --automation"}
+    option = (options | {SteeringScenario: " --steering"}).get(kind, "")
     for seed in seeds:
         _, problem = find_violation(seed, kind)
         gc.collect(0)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from moot.domain.approval import Decision
 from moot.domain.ask import AskState
 from moot.domain.message import Message, Role
-from moot.domain.run import Delivery
+from moot.domain.run import Delivery, RunKind
 from moot.domain.trace import TraceKind
 from moot.multiagent.traces.timeline import timeline
 from moot.store.memory import accounts, found_runs, traces
@@ -111,7 +111,7 @@ def _check_message(db: Database, sent: Sent) -> Iterator[str]:
     conversation = db.conversation(sent.key)
     runs = [] if conversation is None else db.runs.find("conversation", conversation.id)
     own = [row for row in runs if _content(db, row) == sent.content]
-    places = Counter(row.user_seq for row in own if row.user_seq)
+    places = Counter(filter(None, (_find_place(db, row) for row in own)))
     entries = db.entries(conversation.id, 1, conversation.last_seq) if conversation else []
     said = [entry.seq for entry in entries if entry.message.role is Role.USER and entry.message.content == sent.content]
     if sorted(said) != sorted(places):
@@ -124,6 +124,12 @@ def _check_message(db: Database, sent: Sent) -> Iterator[str]:
         yield f"{sent.content!r} was acknowledged and ended without a message"
     if sent.is_withdrawn and said:
         yield f"{sent.content!r} was withdrawn and is in the history"
+
+
+def _find_place(db: Database, row: RunRow) -> int:
+    """The number of the message of a run: that of its turn, or in the turn of the run that it was shown to."""
+    delivery = db.deliveries.get(row.id) if row.spawn.kind is RunKind.TURN else None
+    return row.user_seq or (delivery.seq if delivery is not None else 0)
 
 
 def _content(db: Database, row: RunRow) -> str:

@@ -38,6 +38,8 @@ class Sent:
     key: ConversationKey
     content: str
     guest: str
+    # Whether it is for the active run.
+    steers: bool = False
     is_acknowledged: bool = False
     is_retried: bool = False
     # It was asked for, or told.
@@ -218,7 +220,7 @@ class Scenario:
         request = await runtime.requests.turn(
             sent.key, sent.content, guest=sent.guest, client_message_id=f"client-{sent.number}"
         )
-        stream = await runtime.runs.submit(request)
+        stream = await runtime.runs.submit(request, steer=sent.steers)
 
         def read(item: Event | MootError) -> None:
             if daemon.is_dead:

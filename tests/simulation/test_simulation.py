@@ -20,9 +20,11 @@ from tests.simulation.mail_mutants import MAIL_MUTANTS
 from tests.simulation.mail_scenario import MailScenario
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.scenario import Scenario
+from tests.simulation.steering_scenario import STEERING_MUTANTS, SteeringScenario
 
 # Those that have found something once, and a few more. `./dev simulate` plays as many as one likes.
 SEEDS = (166, 400, 438, 993, 1312, 1508, 9095, *range(20))
+STEERING_SEEDS = tuple(range(20))
 AUTOMATION_SEEDS = (7710002, 7710041, 7720216, *range(8))
 # 58 has found something once: mail that came while a run was being prepared woke nobody.
 MAIL_SEEDS = tuple(range(200))
@@ -116,6 +118,16 @@ def test_a_deliberate_defect_is_found(name: str) -> None:
     found, problem = find_first(MUTANTS[name], range(100))
     assert found is not None
     assert problem
+
+
+@pytest.mark.parametrize("seeds", split_seeds(STEERING_SEEDS), ids=str)
+def test_messages_for_active_runs_are_shown_once_to_a_model(seeds: tuple[int, ...]) -> None:
+    assert find_violations(seeds, SteeringScenario) == {}
+
+
+@pytest.mark.parametrize("name", STEERING_MUTANTS)
+def test_a_deliberate_defect_of_steering_is_found(name: str) -> None:
+    assert find_first(STEERING_MUTANTS[name], range(60), SteeringScenario)[0] is not None
 
 
 @pytest.mark.parametrize("seeds", split_seeds(AUTOMATION_SEEDS), ids=str)

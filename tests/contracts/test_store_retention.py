@@ -14,7 +14,7 @@ from moot.domain.run import Outcome, Run, RunEnd, RunRequest, RunStatus
 from moot.domain.scope import ALL_TOOLS
 from moot.domain.trace import TraceKind, TraceNote
 from moot.domain.usage import Usage
-from moot.multiagent.teammates.run_factory import SpawnRequest, background_run
+from moot.multiagent.teammates.run_factory import SpawnRequest, build_background_run
 from tests.contracts.store_kit import with_storage
 from tests.unit.shelves import ADA, DAY, SetClock, approval, teammate_run
 
@@ -134,7 +134,7 @@ async def test_sums_over_the_past_do_not_change_when_runs_go(storage: Storage) -
     await root(storage)
     mate = await teammate(storage, "arun-1", at=0.0)
     asked = SpawnRequest(agent="ada", instruction="do")
-    run = background_run(asked, run_id="arun-2", owner="user", cwd="", now=0.0)
+    run = build_background_run(asked, run_id="arun-2", owner="user", cwd="", now=0.0)
     await storage.store.spawn(run)
     await storage.store.begin(replace(run.request, is_first=True), now=0.0)
     await storage.store.end(run.key, "arun-2", RunEnd(outcome=Outcome.COMPLETED, cost=0.25), [], now=0.0)

@@ -334,7 +334,7 @@ _NOWHERE = ConversationKey("", "")
 DAEMON_SOURCE = EventSource(key=_NOWHERE, root=_NOWHERE)
 
 
-def source_of(request: RunRequest) -> EventSource:
+def make_event_source(request: RunRequest) -> EventSource:
     return EventSource(
         key=request.key,
         root=request.asks_in,

@@ -18,7 +18,7 @@ from moot.domain.title import title_of
 from moot.domain.tokens import estimate_message
 from moot.domain.usage import NO_CHARGE, Charge, Usage
 from moot.engine.completion import complete, reserve
-from moot.engine.framing import summary_message
+from moot.engine.framing import make_summary_message
 from moot.engine.history import History
 from moot.failpoint import reach
 
@@ -71,7 +71,7 @@ class Compaction:
         # Redact before anything is cut: half a secret would no longer be recognised, but still gives it away.
         messages = history.render_archived([replace(each, message=self._clean(each.message)) for each in entries])
         if history.archive is not None:
-            messages.insert(0, summary_message(history.archive))
+            messages.insert(0, make_summary_message(history.archive))
         passes = _Passes(agent, model, charge)
         try:
             summary = await passes.summarise(messages)

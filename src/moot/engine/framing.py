@@ -18,7 +18,7 @@ from moot.domain.text import defuse
 _MAY_HOLD_TAG = re.compile(r"[^\x00-\x3b\x3d-\x7f]|<|\\u")
 
 
-def guest_framing(*, guest: str, primary: str) -> str:
+def render_guest_framing(*, guest: str, primary: str) -> str:
     return (
         f"You are {guest}, a guest in a conversation between a person and the agent {primary}. "
         f'Messages of other guests, and your own earlier ones, are inside <from agent="NAME"> … </from>. '
@@ -29,17 +29,17 @@ def guest_framing(*, guest: str, primary: str) -> str:
     )
 
 
-def brief_guest_framing(*, guest: str, primary: str) -> str:
+def render_brief_guest_framing(*, guest: str, primary: str) -> str:
     """Framing of a guest whose model is small."""
     return f"You are {guest}. Answers of others, such as {primary}, are not yours. Answer in plain text, as yourself."
 
 
-def guest_reminder(*, guest: str, primary: str, instruction: str) -> Message:
+def make_guest_reminder(*, guest: str, primary: str, instruction: str) -> Message:
     """Return who the guest is, placed after the person's message: a small model continues as whoever spoke before."""
     return user(f"(This is for {guest}, not for {primary}. {instruction} Answer as {guest}.)")
 
 
-def primary_framing(*, primary: str) -> str:
+def render_primary_framing(*, primary: str) -> str:
     return (
         f"You are {primary}. Guests take part in this conversation: their messages are inside "
         '<from agent="NAME"> … </from>. Assistant messages without that mark are yours. '
@@ -47,7 +47,7 @@ def primary_framing(*, primary: str) -> str:
     )
 
 
-def assistant_framing() -> str:
+def render_assistant_framing() -> str:
     """Framing of an agent that messages the person with send_user_message."""
     return (
         "The person does not see what you write. They see only what you send with send_user_message, so send every "
@@ -57,33 +57,34 @@ def assistant_framing() -> str:
     )
 
 
-def place_framing(cwd: str) -> str:
+def render_place_framing(cwd: str) -> str:
     # A folder's name may contain a line break; text after it would look like an instruction from Moot.
     path = cwd if cwd.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in cwd)
     path = defuse(path)
     return f"Your working directory for this turn is {path}\nUse paths relative to it, such as notes.txt"
 
 
-def plain_place_framing() -> str:
+def render_plain_place_framing() -> str:
     """Framing for models that copy long paths incorrectly: every file can be named without one."""
     return "Your tools work in one directory. Name what is in it by its name alone, such as notes.txt, and itself as ."
 
 
 @lru_cache(maxsize=1024)
-def context_message(*, primary: str, cwd: str, surroundings: str = "") -> Message:
+def make_context_message(*, primary: str, cwd: str, surroundings: str = "") -> Message:
     """Return the message, placed after the user message, with what may differ between turns; each if not empty."""
-    parts = ([primary_framing(primary=primary)] if primary else []) + ([place_framing(cwd)] if cwd else [])
+    parts = [render_primary_framing(primary=primary)] if primary else []
+    parts += [render_place_framing(cwd)] if cwd else []
     parts += [surroundings] if surroundings else []
     return user("<moot>\n" + "\n\n".join(parts) + "\n</moot>")
 
 
-def refusal(names: Sequence[str]) -> Message:
+def make_refusal_note(names: Sequence[str]) -> Message:
     """Return the note for a speaker that called a tool but has none. Sent once."""
     listed = ", ".join(sorted({defuse(name)[:64] for name in names}))
     return user(f"(No tool was run: {listed} cannot be called here. Answer in plain text with what you know.)")
 
 
-def nudge(outcome: Outcome) -> Message:
+def make_nudge(outcome: Outcome) -> Message:
     """Return the note for a speaker that would end without text, or that repeats its calls. Sent once."""
     if outcome is Outcome.LOOP_DETECTED:
         return user(
@@ -96,7 +97,7 @@ def nudge(outcome: Outcome) -> Message:
     )
 
 
-def last_step_note() -> Message:
+def make_last_step_note() -> Message:
     """Return the note for the leader of a team when one step is left in the shared budget."""
     return user(
         "(This is the last step of this turn; no tool can be called any more. "
@@ -131,7 +132,7 @@ def render_stopped_note(turn: StoppedTurn, *, primary: str) -> Message:
     return user(f"<moot>{text}</moot>")
 
 
-def summary_message(archive: Archive) -> Message:
+def make_summary_message(archive: Archive) -> Message:
     """Return the message with the newest archive's summary, which replaces everything before the first entry."""
     return user(
         "<archived-summary>\nThe conversation so far, summarised. The originals can be found with recall.\n\n"

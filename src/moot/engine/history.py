@@ -14,7 +14,7 @@ from moot.domain.scope import TOOL_SEARCH
 from moot.domain.text import LARGE_TEXT, defuse
 from moot.domain.tokens import estimate_message
 from moot.domain.transcript_text import render_message
-from moot.engine.framing import is_guest_message, render_for_speaker, render_stopped_note, summary_message
+from moot.engine.framing import is_guest_message, make_summary_message, render_for_speaker, render_stopped_note
 from moot.engine.shortening import find_latest_turn, shorten
 
 KEPT_CONVERSATIONS = 512
@@ -217,7 +217,7 @@ class History:
 
     def _list_lead(self) -> list[Message]:
         """Return the messages before the entries: the opening and the newest archive's summary."""
-        return [*self._opening, *([summary_message(self.archive)] if self.archive is not None else [])]
+        return [*self._opening, *([make_summary_message(self.archive)] if self.archive is not None else [])]
 
     def _render_into(self, transcript: Transcript, entries: Sequence[Entry], *, with_tools: bool) -> None:
         names = self._names[with_tools]

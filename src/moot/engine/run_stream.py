@@ -30,7 +30,7 @@ from moot.domain.events import (
     ThinkingEnded,
     ThinkingStarted,
     UserMessageSent,
-    source_of,
+    make_event_source,
 )
 from moot.domain.run import Outcome, Run, RunEnd, RunKind
 from moot.domain.run_view import Condition
@@ -208,7 +208,7 @@ def repeat_run(run: Run) -> RunStream:
     The messages of an assistant must have been read before (run_results.py).
     """
     assert run.end is not None
-    stream = RunStream(source_of(run.request))
+    stream = RunStream(make_event_source(run.request))
     speaker = run.request.speaker
     if run.delivered_by and not run.parent_id:
         shown = MessageSteered(run.request.content, run.delivered_seq, run.id, run.delivered_by)

@@ -19,7 +19,7 @@ from moot.domain.events import (
     RunEnded,
     RunQueued,
     RunWithdrawn,
-    source_of,
+    make_event_source,
 )
 from moot.domain.owner import check_here
 from moot.domain.run import RETRYABLE, Outcome, Run, RunEnd, RunRequest, RunStatus
@@ -299,7 +299,7 @@ class Runs:
         await self._lanes.stop(grace=grace)
 
     def _make_ticket(self, request: RunRequest) -> Ticket:
-        stream = RunStream(source_of(request), self._d.bus)
+        stream = RunStream(make_event_source(request), self._d.bus)
         return Ticket(key=request.key, work=self._turns.take, request=request, stream=stream, clock=self._d.clock)
 
     def _pass_on_ask(self, event: Event) -> None:

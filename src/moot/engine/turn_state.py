@@ -19,16 +19,16 @@ from moot.domain.user_message import SEND_USER_MESSAGE
 from moot.engine.budget import NOTHING_NEEDED, Hold
 from moot.engine.deadline import Deadline
 from moot.engine.framing import (
-    assistant_framing,
-    brief_guest_framing,
-    context_message,
-    guest_framing,
-    guest_reminder,
-    last_step_note,
-    nudge,
-    plain_place_framing,
-    refusal,
+    make_context_message,
+    make_guest_reminder,
+    make_last_step_note,
+    make_nudge,
+    make_refusal_note,
+    render_assistant_framing,
+    render_brief_guest_framing,
     render_for_speaker,
+    render_guest_framing,
+    render_plain_place_framing,
 )
 from moot.engine.gate import Toolbox
 from moot.engine.held_text import HeldText, emit_private
@@ -137,14 +137,14 @@ class TurnState(Struct, kw_only=True):
         if not self.nudges or self.is_last_step:
             return False
         self.nudges -= 1
-        self.aside = (nudge(outcome),)
+        self.aside = (make_nudge(outcome),)
         return True
 
     def ask_for_answer(self) -> None:
         """Make the next step the last: no tools are offered and the speaker is asked for its answer."""
         if self.specs and not self.is_last_step:
             self.is_last_step, self.specs, self.is_private = True, (), False
-            self.aside = (*self.aside, last_step_note())
+            self.aside = (*self.aside, make_last_step_note())
 
     def is_looping(self, calls: Sequence[ToolCall]) -> bool:
         """Whether the latest calls only repeat earlier ones."""
@@ -206,11 +206,11 @@ class TurnState(Struct, kw_only=True):
         tail: tuple[Message, ...] = () if self.progress.steps else briefing.tail
         if turn.request.guest and self._is_small:
             who = self._instruction[:_REMINDED]
-            tail += (guest_reminder(guest=turn.request.speaker, primary=turn.request.key.agent, instruction=who),)
+            tail += (make_guest_reminder(guest=turn.request.speaker, primary=turn.request.key.agent, instruction=who),)
         if refused is not None:
             own = render_for_speaker(assistant(refused.text, agent=turn.request.guest))
             own_text = (own,) if refused.text.strip() else ()
-            tail = (*tail, *own_text, refusal([call.name for call in refused.calls]))
+            tail = (*tail, *own_text, make_refusal_note([call.name for call in refused.calls]))
         tail, self.aside = (*tail, *self.aside), ()
         return Prompt(
             system=self._build_system(),
@@ -236,10 +236,10 @@ class TurnState(Struct, kw_only=True):
         turn, request = self.turn, self.turn.request
         guest = ""
         if request.guest:
-            framing = brief_guest_framing if self._is_small else guest_framing
+            framing = render_brief_guest_framing if self._is_small else render_guest_framing
             guest = framing(guest=request.speaker, primary=request.key.agent)
         # Also in the last step, which offers no tools: the beginning of the request stays the same.
-        own = assistant_framing() if self.offer.can_message else guest
+        own = render_assistant_framing() if self.offer.can_message else guest
         return list_standing_blocks(turn.agent, turn.model, self.briefing, own, has_tools=bool(self.specs))
 
     @property
@@ -265,7 +265,7 @@ class TurnState(Struct, kw_only=True):
         surroundings = "" if turn.request.guest else self.project.surroundings
         if not (primary or cwd or surroundings):
             return ()
-        return (context_message(primary=primary, cwd=cwd, surroundings=surroundings),)
+        return (make_context_message(primary=primary, cwd=cwd, surroundings=surroundings),)
 
     def estimate_tokens(self) -> int:
         """Return the tokens of the next request: the provider's count plus an estimate of the rest."""
@@ -294,7 +294,7 @@ def list_standing_blocks(
     agent: Agent, model: Model, briefing: Briefing, manner: str = "", *, has_tools: bool
 ) -> tuple[str, ...]:
     """Return the system blocks of an agent, which are the same in every turn; `manner` says how it speaks here."""
-    place = plain_place_framing() if has_tools and not _knows_paths(model) else ""
+    place = render_plain_place_framing() if has_tools and not _knows_paths(model) else ""
     return (*briefing.preamble, choose_instruction(agent, model), *briefing.system, *filter(None, (manner, place)))
 
 

@@ -20,7 +20,7 @@ from moot.models.scripted import Rule
 from moot.multiagent.partition import Partition
 from moot.multiagent.teammates.dependencies import TeammateDependencies
 from moot.multiagent.teammates.live_runs import LiveRuns
-from moot.multiagent.teammates.run_factory import SpawnRequest, background_run, request_for
+from moot.multiagent.teammates.run_factory import SpawnRequest, build_background_run, build_request
 from moot.multiagent.teammates.teammates import Teammates
 from tests.daemon_process import eventually
 from tests.unit.engine.engine_kit import Engine, engine
@@ -133,11 +133,11 @@ async def test_a_message_that_is_killed_as_soon_as_it_is_sent_is_not_answered(tm
 async def test_nothing_goes_on_before_all_that_was_left_has_been_looked_at(tmp_path: Path) -> None:
     async with asyncio.timeout(30), engine(tmp_path, Rule(hang=True)) as built:
         teammates, supervisor = team(built)
-        waits = background_run(ASKED, run_id="arun-1", owner="user", cwd="", now=1.0)
-        ended = background_run(ASKED, run_id="arun-2", owner="user", cwd="", now=1.0)
+        waits = build_background_run(ASKED, run_id="arun-1", owner="user", cwd="", now=1.0)
+        ended = build_background_run(ASKED, run_id="arun-2", owner="user", cwd="", now=1.0)
         for run in (waits, ended):
             await built.store.spawn(run)
-        await built.store.begin(request_for(ended, Partition((), {})), now=1.0)
+        await built.store.begin(build_request(ended, Partition((), {})), now=1.0)
         await built.store.end(ended.key, ended.id, RunEnd(outcome=Outcome.COMPLETED), (), now=2.0)
         # As if the daemon before this one had left them.
         await built.store.write(lambda db: db.execute("UPDATE runs SET epoch = 0") and None)

@@ -27,7 +27,7 @@ from moot.domain.events import (
     RunStarted,
     ToolFinished,
     ToolsStarted,
-    source_of,
+    make_event_source,
 )
 from moot.domain.run import Outcome
 from moot.domain.text import clean
@@ -166,7 +166,7 @@ class RunSpans:
         }
         if call.prompt.max_tokens:
             attributes[names.REQUEST_MAX_TOKENS] = call.prompt.max_tokens
-        parent = self._open_run(source_of(call.run), call.started_at)
+        parent = self._open_run(make_event_source(call.run), call.started_at)
         span = self._start(f"{names.CHAT} {model.model}", SpanKind.CLIENT, parent, attributes, call.started_at)
         _keep(self._requests, id(call), span)
 

@@ -93,10 +93,10 @@ class Briefs:
         Its instructions contain only text written by the daemon. Text of other parties is quoted before the task.
         """
         known = "" if turn.agent.session_isolation else await self._snapshots.find(run)
-        text = brief_place(run) if turn.model.config.small else place(run)
+        text = render_brief_place(run) if turn.model.config.small else render_place(run)
         return Briefing(
             system=(text, CALLED_FROM) if known else (text,),
-            opening=opening(run, known),
+            opening=make_opening(run, known),
             scope=SPAWNED,
             offers=run.offers,
             conduct=self._conduct(turn, escalates=True),
@@ -108,7 +108,7 @@ class Briefs:
         return TurnConduct(
             nudges=_NUDGES,
             escalates=escalates,
-            unfinished=lambda: reminder(not_fetched()),
+            unfinished=lambda: render_reminder(not_fetched()),
             find_denial=partial(self._find_denial, turn, tuple(filter(None, reports))),
         )
 
@@ -232,7 +232,7 @@ def _render_candidate(candidate: Candidate) -> str:
     return f"{what} ({candidate.share:.0%})"
 
 
-def reminder(runs: Sequence[Run]) -> str:
+def render_reminder(runs: Sequence[Run]) -> str:
     """Return a reminder for a run that would end without fetching these results; empty if there are none.
 
     It is given once per turn.
@@ -249,7 +249,7 @@ def reminder(runs: Sequence[Run]) -> str:
     )
 
 
-def place(run: Run) -> str:
+def render_place(run: Run) -> str:
     """Return the instructions of a teammate: who gave the task, how to report or escalate, and its tools."""
     return (
         f"You work as a teammate. {run.spawn.chain[-1]} gave you this task. The person sees only your report: end with "
@@ -260,7 +260,7 @@ def place(run: Run) -> str:
     )
 
 
-def brief_place(run: Run) -> str:
+def render_brief_place(run: Run) -> str:
     """Return the instructions of a teammate whose model is small."""
     return f"You work as a teammate for {run.spawn.chain[-1]}. Do the task, then say in one sentence what you did."
 
@@ -283,7 +283,7 @@ CALLED_FROM = (
 )
 
 
-def opening(run: Run, known: str) -> tuple[Message, ...]:
+def make_opening(run: Run, known: str) -> tuple[Message, ...]:
     """Return the message before the task: the parent's conversation and the reason of the spawn, as far as given."""
     parts = []
     if known:

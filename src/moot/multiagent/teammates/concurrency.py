@@ -8,7 +8,7 @@ from moot.domain.events import RunQueued
 from moot.domain.run_view import Block, Condition
 from moot.engine.bus import Bus
 from moot.multiagent.teammates.live_runs import LiveRun
-from moot.multiagent.teammates.run_factory import source_of_run
+from moot.multiagent.teammates.run_factory import make_run_source
 
 # New positions are announced to the first in the queue only: thousands of scheduled jobs may be due at once.
 _ANNOUNCED = 100
@@ -47,7 +47,7 @@ class Concurrency:
             self._publish(live, position)
 
     def _publish(self, live: LiveRun, position: int) -> None:
-        self._bus.publish(source_of_run(live.run), RunQueued(position))
+        self._bus.publish(make_run_source(live.run), RunQueued(position))
 
     def remove(self, live: LiveRun) -> bool:
         """Remove a run from the queue. Return False if it is not queued."""

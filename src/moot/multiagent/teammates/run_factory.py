@@ -114,7 +114,7 @@ def build_continued_run(  # noqa: PLR0913 - what one message for a worker consis
     )
 
 
-def background_run(
+def build_background_run(
     asked: SpawnRequest, *, run_id: str, owner: str, cwd: str, now: float, client_message_id: str = ""
 ) -> Run:
     """Return the run of a background start by a person, or by an agent for the conversation `asked.root`."""
@@ -151,7 +151,7 @@ def check_same_start(run: Run, asked: SpawnRequest, client_message_id: str) -> N
         )
 
 
-def request_for(run: Run, partition: Partition) -> RunRequest:
+def build_request(run: Run, partition: Partition) -> RunRequest:
     """Return the request of a run with its scope: a teammate has the tools its role has at this moment."""
     is_teammate = run.kind is RunKind.TEAMMATE
     scope = partition.scope_of(run.agent) if is_teammate else ALL_TOOLS
@@ -173,7 +173,7 @@ def build_spawned_event(run: Run) -> RunSpawned:
     return RunSpawned(run.agent, run.asker.task, run.spawn.reason, run.spawn.parent_call)
 
 
-def source_of_run(run: Run) -> EventSource:
+def make_run_source(run: Run) -> EventSource:
     """Return the event source for events of a run that are published outside its turn."""
     return EventSource(
         key=run.key,

@@ -31,13 +31,13 @@ from moot.multiagent.teammates.recovery import end_unfinished, recover
 from moot.multiagent.teammates.run_factory import (
     DEFAULT_SECONDS,
     SpawnRequest,
-    background_run,
+    build_background_run,
+    build_request,
     build_spawned_event,
     build_spawned_run,
     check_same_start,
     make_cancelled_end,
-    request_for,
-    source_of_run,
+    make_run_source,
 )
 from moot.multiagent.teammates.teammate_text import TeammateTexts
 from moot.multiagent.teammates.waits import Waits
@@ -90,7 +90,7 @@ class Teammates:
         """Start a background run for a person. Idempotent: a repeated start returns the run it started before."""
         if self._closing:
             raise Unavailable("the daemon is shutting down", fix="Try again once the daemon is back.")
-        made = background_run(
+        made = build_background_run(
             asked,
             run_id=self.new_id(),
             owner=owner,
@@ -288,7 +288,7 @@ class Teammates:
         if kept.end is not None:
             return RunView(kept)
         live = self._live.add(kept)
-        self._d.bus.publish(source_of_run(kept), build_spawned_event(kept))
+        self._d.bus.publish(make_run_source(kept), build_spawned_event(kept))
         self._concurrency.enqueue(live)
         self._start_ready()
         return live.view
@@ -299,7 +299,7 @@ class Teammates:
             self._begin(live)
 
     def _begin(self, live: LiveRun) -> None:
-        run = replace(live.run, request=request_for(live.run, self._d.partition()))
+        run = replace(live.run, request=build_request(live.run, self._d.partition()))
         live.block = Block()
         live.run = replace(live.run, status=RunStatus.RUNNING, started_at=run.started_at or self._d.clock.now())
         self._d.supervisor.start(f"teammate {run.id}", self._execute(live, run))
@@ -392,7 +392,7 @@ class Teammates:
         self.waits.update(run.id)
         if not live.is_end_published:
             # It ended without a turn: stopped in the queue, or refused.
-            self._d.bus.publish(source_of_run(run), RunEnded(run.agent, end))
+            self._d.bus.publish(make_run_source(run), RunEnded(run.agent, end))
         live.over.set()
         self._concurrency.release(run.id)
         self._start_ready()

@@ -65,7 +65,7 @@ class McpConnection:
             self._fail(Unavailable(f"it did not answer within {self._seconds:g} seconds"))
         except MootError as error:
             self._fail(error)
-        except Exception as error:  # noqa: BLE001  a stranger's program can fail in any way, and all mean the same
+        except Exception as error:  # noqa: BLE001  a foreign program can fail in any way, and each means the same
             self._fail(Unavailable(_describe_error(error)))
         finally:
             self._over.set()

@@ -196,7 +196,7 @@ class McpServer:
             raise self._unavailable_error(f"did not answer within {self.config.call_seconds:g} seconds") from error
         except MootError:
             raise
-        except Exception as error:  # noqa: BLE001  a stranger's program can fail in any way, and all mean the same
+        except Exception as error:  # noqa: BLE001  a foreign program can fail in any way, and each means the same
             return self._handle_break(link, error)
 
     def _require_ready(self, tool: str) -> None:

@@ -23,9 +23,11 @@ CONTROL_D = "\x04"
 QUESTION = {"name": "ask_user", "arguments": {"questions": [{"question": "Which?"}]}}
 
 
-async def ask(talk: Talking, provider: Provider, sender: str = "", **fields: Any) -> Speech:
+async def ask(
+    talk: Talking, provider: Provider, sender: str = "", *, usage: dict[str, int] | None = None, **fields: Any
+) -> Speech:
     """A run in the middle of a tool call: it asks a question."""
-    provider.program({"match": "begin$", "calls": [QUESTION]})
+    provider.program({"match": "begin$", "calls": [QUESTION], **({"usage": usage} if usage else {})})
     speech = talk.start("ada", "begin", sender, **fields)
     await speech.until("ask_user")
     return speech
@@ -122,11 +124,13 @@ async def test_a_message_is_a_turn_of_its_own_if_the_run_has_no_other_step_or_an
             await talk.say("ada", "x", sender, steer=True, limits=pb.RunLimits(steps=1))
 
 
+@pytest.mark.parametrize("limits", [pb.RunLimits(steps=1), pb.RunLimits(tokens=20_000)], ids=["steps", "tokens"])
 async def test_what_arrives_when_no_step_is_left_is_shown_to_the_next_turn(
-    daemon: LiveDaemon, provider: Provider, sender: str
+    daemon: LiveDaemon, provider: Provider, sender: str, limits: pb.RunLimits
 ) -> None:
     async with daemon.client() as talk:
-        run = await ask(talk, provider, sender, limits=pb.RunLimits(steps=1))
+        # Of the tokens some are left, but fewer than the next request has.
+        run = await ask(talk, provider, sender, limits=limits, usage={"prompt": 11_000})
         late = await steer(talk, "and this", sender)
         goals = (await talk.ask(list_goals=pb.ListGoalsMsg(agent="ada"))).goals.goals
         (goal,) = [each.goal_id for each in goals if each.sender == sender]

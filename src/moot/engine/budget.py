@@ -112,12 +112,12 @@ class Budget:
         self._held_steps += 1
         return _NOTHING_HELD
 
-    def is_used_up(self, own: Limits, spent: RunUsage, *, is_teammate: bool) -> bool:
-        """Whether the limits of the run or of the whole tree have no room for another call, however short."""
+    def is_used_up(self, need: Need, own: Limits, spent: RunUsage, *, is_teammate: bool) -> bool:
+        """Whether the limits of the run, or of the whole tree, leave no room for another call."""
         limits, taken = self.limits, self.spent
         if limits.steps is not None:
             taken = replace(taken, steps=taken.steps + self._held_steps + is_teammate)
-        return any(room(*each, NOTHING_NEEDED)[1] for each in ((own, spent), (limits, taken)))
+        return any(_is_too_little(*room(*each, need), need) for each in ((own, spent), (limits, taken)))
 
     def join(self, run_id: str) -> None:
         self._users.add(run_id)
@@ -137,7 +137,7 @@ class Budget:
             limits = replace(limits, steps=limits.steps - 1)
         while True:
             reply, limit = room(own, spent, need)
-            if limit == "steps" or (limit and reply < min(_LEAST_REPLY, need.reply)):
+            if _is_too_little(reply, limit, need):
                 return Shortfall(limit)
             found = self._find_room(limits, need, reply)
             if not isinstance(found, Shortfall):
@@ -261,6 +261,11 @@ class Budget:
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._freed.append(waiting)
         await waiting
+
+
+def _is_too_little(reply: int, limit: str, need: Need) -> bool:
+    """Whether a limit leaves no room for a useful reply."""
+    return limit == "steps" or (bool(limit) and reply < min(_LEAST_REPLY, need.reply))
 
 
 def room(limits: Limits, taken: RunUsage, need: Need) -> tuple[int, str]:

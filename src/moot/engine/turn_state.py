@@ -130,7 +130,7 @@ class TurnState(Struct, kw_only=True):
         """Whether the limits allow another step. Without one, what has arrived would be shown to no model."""
         turn = self.turn
         is_teammate = bool(turn.request.parent_id)
-        return not turn.budget.is_used_up(turn.limits, self.progress.spent, is_teammate=is_teammate)
+        return not turn.budget.is_used_up(self.need(), turn.limits, self.progress.spent, is_teammate=is_teammate)
 
     def may_nudge(self, outcome: Outcome) -> bool:
         """Whether the run continues instead of ending with this outcome. Uses up one nudge and adds its message."""

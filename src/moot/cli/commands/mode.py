@@ -60,7 +60,7 @@ def mode(agent: str, sender: str, mode: str, configured: bool, level: str | None
 
 
 def render_mode(found: pb.ModeInfo) -> str:
-    source = "" if found.is_own else " (as configured)"
+    source = "" if found.is_own else " (not set for this conversation)"
     shown = f"{sanitize.name(found.mode)}{source}: {sanitize.line(found.meaning)}."
     if found.auto_approve == "none" and not found.has_own_level:
         return shown

@@ -138,9 +138,10 @@ def said(provider: Provider, cwd: Path) -> None:
         },
         {"match": "write", "calls": [call(13, "fs_write", path="out.txt", content=everything)]},
         {"match": "write", "text": "Written."},
-        {"match": "change", "calls": [call(19, "fs_read", path="kept.env")]},
-        {"match": "change", "calls": CHANGES},
-        {"match": "change", "text": "Changed."},
+        # From the beginning of the message: the notes that are taken of the conversation meanwhile quote it.
+        {"match": "^change", "calls": [call(19, "fs_read", path="kept.env")]},
+        {"match": "^change", "calls": CHANGES},
+        {"match": "^change", "text": "Changed."},
         {"match": "summary", "text": f"About {both}. {everything}"},
     )
     (cwd / "planted.txt").write_text("\n".join((everything, *printed(VAULT), *printed(KEY))))

@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -160,8 +161,12 @@ def test_uninstalling_keeps_everything_unless_it_is_purged(home: Home) -> None:
         assert (home.path / "data").exists()
         refused = run_cli(home, "uninstall", "--purge", "--json", HOME=str(home.path))
         assert "--yes" in json.loads(refused.stdout)["error"]["fix"]
-        kept = json.loads(run_cli(home, "uninstall", "--json", HOME=str(home.path)).stdout)["data"]
+        kept = json.loads(run_cli(home, "uninstall", "--json", HOME=str(home.path), MOOT_DEV="./dev moot").stdout)[
+            "data"
+        ]
         assert kept["deleted"] == []
+        # A checkout has all it has installed in its environment.
+        assert kept["program"] == f"rm -r {sys.prefix}"
         assert call_cli(home, "status").returncode == 69
     purged = run_cli(home, "uninstall", "--purge", "--yes", "--json", HOME=str(home.path))
     assert purged.returncode == 0

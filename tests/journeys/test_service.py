@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from moot.cli.commands import uninstall
 from moot.cli.main import run
 from moot.cli.setup.unit_files import launchd_agent, systemd_user_unit
 from tests.daemon_process import Home, call_cli, run_cli, running
@@ -147,3 +148,58 @@ def test_without_a_service_manager_it_says_what_else_to_do(home: Home, tmp_path:
     assert done.returncode != 0
     assert "moot up" in json.loads(done.stdout)["error"]["fix"]
     assert not (tmp_path / "systemd").exists()
+
+
+def test_uninstalling_names_the_command_that_removes_the_service(home: Home, machine: dict[str, str]) -> None:
+    installed = json.loads(run_cli(home, "service", "install", "--json", **machine).stdout)["data"]
+
+    refused = json.loads(run_cli(home, "uninstall", "--json", **machine).stdout)
+    assert installed["path"] in refused["error"]["message"]
+    assert refused["error"]["fix"].endswith("moot service uninstall")
+    assert json.loads(run_cli(home, "uninstall", "--dry-run", "--json", **machine).stdout)["data"]["service"]
+
+    assert run_cli(home, "service", "uninstall", **machine).returncode == 0
+    assert run_cli(home, "uninstall", **machine).returncode == 0
+
+
+def test_a_service_file_is_removed_where_the_service_manager_is_gone(home: Home, machine: dict[str, str]) -> None:
+    installed = json.loads(run_cli(home, "service", "install", "--json", **machine).stdout)["data"]
+    without = machine | {"PATH": str(Path(machine["SYSTEMCTL_LOG"]).parent)}
+
+    assert "systemctl is missing" in run_cli(home, "service", "status", **without).stdout
+    removed = run_cli(home, "service", "uninstall", **without)
+    assert removed.returncode == 0, removed.stderr
+    assert not Path(installed["path"]).exists()
+
+
+def test_the_file_is_named_if_systemd_does_not_answer_when_the_service_is_removed(
+    home: Home, machine: dict[str, str]
+) -> None:
+    installed = json.loads(run_cli(home, "service", "install", "--json", **machine).stdout)["data"]
+    program = Path(machine["PATH"].partition(":")[0]) / "systemctl"
+    program.write_text("#!/bin/sh\necho Failed to connect to bus: No medium found >&2\nexit 1\n")
+
+    error = json.loads(run_cli(home, "service", "uninstall", "--json", **machine).stdout)["error"]
+    assert "No medium found" in error["message"]
+    assert f"rm {shlex.quote(installed['path'])}" in error["fix"]
+
+
+def test_a_system_service_is_shown_without_the_user_it_runs_as(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    assert run(["service", "status", "--system"]) == 1
+    assert "not installed (/etc/systemd/system/moot.service)" in capsys.readouterr().out
+    assert run(["service", "uninstall", "--system", "--dry-run"]) == 0
+
+
+def test_uninstalling_names_the_option_that_removes_the_service_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unit = tmp_path / "moot.service"
+    unit.write_text("[Unit]\n")
+    monkeypatch.setattr(uninstall, "SYSTEM_UNITS", tmp_path)
+    for name in ("HOME", "MOOT_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    assert run(["uninstall", "--dry-run"]) == 0
+    assert f"moot service uninstall --system ({unit})" in capsys.readouterr().out

@@ -129,4 +129,35 @@ def install_command(wanted: str, prefix: str = "", program: str = "") -> str:
         return f"pipx install --force '{wanted}'"
     if "uv" in parts and "tools" in parts:
         return f"uv tool install '{wanted}'"
-    return f"pip install '{wanted}'"
+    found = _which("pip")
+    if found is not None and os.path.dirname(found) == os.path.join(prefix, "bin"):
+        return f"pip install '{wanted}'"
+    return _call_pip("install", f"'{wanted}'")
+
+
+def removal_command(prefix: str = "") -> str:
+    """Return the command that removes this installation of Moot."""
+    prefix = prefix or sys.prefix
+    parts = prefix.split(os.sep)
+    runner = _find_runner(prefix)
+    if os.environ.get("MOOT_DEV") or runner.startswith("pipx"):
+        return f"rm -r {_quote(prefix)}"
+    if runner:
+        return f"uv cache clean {_NAME}"
+    if "pipx" in parts:
+        return f"pipx uninstall {_NAME}"
+    if "uv" in parts and "tools" in parts:
+        return f"uv tool uninstall {_NAME}"
+    return _call_pip("uninstall", _NAME)
+
+
+def _call_pip(command: str, argument: str) -> str:
+    """Return a call of pip in this environment. Those that uv makes have none."""
+    python = _quote(sys.executable)
+    return f"{python} -m pip {command} {argument}" if _has_pip() else f"uv pip {command} --python {python} {argument}"
+
+
+def _has_pip() -> bool:
+    import importlib.util  # noqa: PLC0415
+
+    return importlib.util.find_spec("pip") is not None

@@ -69,11 +69,48 @@ def test_only_commands_in_a_hint_are_replaced_and_only_once(monkeypatch: pytest.
         ("/home/me/.local/share/pipx/venvs/moot", "moot", "pipx install --force 'moot[web]'"),
         ("/home/me/.local/share/uv/tools/moot", "moot", "uv tool install 'moot[web]'"),
         ("/home/me/.cache/uv/archive-v0/x1", "uvx moot", "uvx --from 'moot[web]' moot"),
-        ("/opt/venv", "moot", "pip install 'moot[web]'"),
     ],
 )
 def test_extras_are_installed_by_what_installed_moot(prefix: str, called: str, expected: str) -> None:
     assert program.install_command("moot[web]", prefix, called) == expected
+
+
+def test_extras_are_installed_by_the_pip_of_this_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    pip = tmp_path / "bin" / "pip"
+    pip.write_text("#!/bin/sh\n")
+    pip.chmod(0o755)
+    monkeypatch.setenv("PATH", str(pip.parent))
+    assert program.install_command("moot[web]", str(tmp_path), "moot") == "pip install 'moot[web]'"
+    # That of another environment would install Moot there.
+    monkeypatch.setattr(sys, "executable", "/opt/venv/bin/python")
+    assert (
+        program.install_command("moot[web]", "/opt/venv", "moot") == "/opt/venv/bin/python -m pip install 'moot[web]'"
+    )
+    monkeypatch.setattr(program, "_has_pip", lambda: False)
+    expected = "uv pip install --python /opt/venv/bin/python 'moot[web]'"
+    assert program.install_command("moot[web]", "/opt/venv", "moot") == expected
+
+
+@pytest.mark.parametrize(
+    ("prefix", "has_pip", "expected"),
+    [
+        ("/home/me/.local/share/pipx/venvs/moot", True, "pipx uninstall moot"),
+        ("/home/me/.local/share/uv/tools/moot", False, "uv tool uninstall moot"),
+        ("/home/me/.cache/uv/archive-v0/x1", False, "uv cache clean moot"),
+        ("/home/me/.local/pipx/.cache/a1", True, "rm -r /home/me/.local/pipx/.cache/a1"),
+        ("/opt/venv", True, "/opt/venv/bin/python -m pip uninstall moot"),
+        ("/opt/venv", False, "uv pip uninstall --python /opt/venv/bin/python moot"),
+    ],
+)
+def test_moot_is_removed_by_what_installed_it(
+    monkeypatch: pytest.MonkeyPatch, prefix: str, has_pip: bool, expected: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/opt/venv/bin/python")
+    monkeypatch.setattr(program, "_has_pip", lambda: has_pip)
+    assert program.removal_command(prefix) == expected
+    monkeypatch.setenv("MOOT_DEV", "/src/moot/dev moot")
+    assert program.removal_command("/src/moot/.venv") == "rm -r /src/moot/.venv"
 
 
 @pytest.mark.parametrize(

@@ -76,13 +76,16 @@ def install(system: bool, user: str, dry_run: bool) -> None:
 @output.json_option
 def uninstall(system: bool, user: str, dry_run: bool) -> None:
     """Stop and disable the service, and remove its file. Conversations and settings are kept."""
-    found = _find_unit(system=system, user=user)
+    found = _find_installed_unit(system=system, user=user)
     there = found.path.exists()
-    data = {"path": str(found.path), "removed": there and not dry_run, "dry_run": dry_run}
-    data["commands"] = [shlex.join(command) for command in found.stop] if there else []
+    # Where the service manager is gone, only the file is left.
+    commands = found.stop if there and shutil.which(found.query[0]) else ()
+    data = {"path": str(found.path), "installed": there, "removed": there and not dry_run, "dry_run": dry_run}
+    data["commands"] = [shlex.join(command) for command in commands]
     if there and not dry_run:
-        _require_program(found, system=system)
-        _run_all(found.stop)
+        _require_root(system=system)
+        removal = f"rm {shlex.quote(str(found.path))}"
+        _run_all(commands, fix=f"Run it yourself to see more. If no service manager runs here: {removal}")
         found.path.unlink()
     output.emit(data, render=_render_uninstalled)
 
@@ -92,7 +95,7 @@ def uninstall(system: bool, user: str, dry_run: bool) -> None:
 @output.json_option
 def status(system: bool, user: str) -> int:
     """Show whether the service is installed and active. Exits with 1 if it is not active."""
-    found = _find_unit(system=system, user=user)
+    found = _find_installed_unit(system=system, user=user)
     state = "not installed"
     if found.path.exists():
         state = _query(found) if shutil.which(found.query[0]) else f"installed, but {found.query[0]} is missing"
@@ -119,6 +122,11 @@ def _find_unit(*, system: bool, user: str) -> UnitFile:
     return systemd_system_unit(command, _adapt_environment(environment, name), user=name)
 
 
+def _find_installed_unit(*, system: bool, user: str) -> UnitFile:
+    """The unit to query or remove: where it is does not depend on the user it runs as."""
+    return _find_unit(system=system, user=user or ("nobody" if system else ""))
+
+
 def _adapt_environment(environment: Mapping[str, str], name: str) -> dict[str, str]:
     """Return the variables for a daemon of this user, without those of another user's shell, such as root's."""
     account = next((each for each in pwd.getpwall() if each.pw_name == name), None)
@@ -136,6 +144,10 @@ def _adapt_environment(environment: Mapping[str, str], name: str) -> dict[str, s
 def _require_program(found: UnitFile, *, system: bool) -> None:
     if not shutil.which(found.query[0]):
         raise Unavailable(f"{found.query[0]} is not available here", fix=_WITHOUT)
+    _require_root(system=system)
+
+
+def _require_root(*, system: bool) -> None:
     if system and os.geteuid() != 0:
         raise Forbidden("a system service can only be changed by root", fix="Use sudo, or leave out --system.")
 
@@ -157,12 +169,12 @@ def _stop_own_daemon() -> None:
         asyncio.run(stop_daemon.stop(home, now=False, seconds=_SECONDS))
 
 
-def _run_all(commands: Sequence[Sequence[str]]) -> None:
+def _run_all(commands: Sequence[Sequence[str]], *, fix: str = "Run it yourself to see more.") -> None:
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
         if done.returncode != 0:
             text = sanitize.clean((done.stderr or done.stdout).strip()) or f"exit code {done.returncode}"
-            raise Unavailable(f"`{shlex.join(command)}` failed: {text}", fix="Run it yourself to see more.")
+            raise Unavailable(f"`{shlex.join(command)}` failed: {text}", fix=fix)
 
 
 def _query(found: UnitFile) -> str:
@@ -183,8 +195,10 @@ def _render_installed(data: dict[str, Any]) -> str:
 
 
 def _render_uninstalled(data: dict[str, Any]) -> str:
-    if not data["commands"]:
+    if not data["installed"]:
         return f"The service is not installed ({data['path']})."
     if data["dry_run"]:
         return "\n".join(["Would run:", *data["commands"], f"rm {shlex.quote(data['path'])}"])
+    if not data["commands"]:
+        return f"Removed {data['path']}; its service manager is not available here."
     return f"Removed {data['path']}. The daemon is stopped; commands start it again when they need it."

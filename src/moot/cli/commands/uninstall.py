@@ -1,6 +1,7 @@
 """`moot uninstall`: stops the daemon and removes its service; with --purge also everything Moot has stored."""
 
 import asyncio
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -11,8 +12,8 @@ import click
 from moot.cli import output, prompts
 from moot.cli.commands import stop_daemon
 from moot.cli.connect import find_paths
-from moot.cli.program import hint
-from moot.cli.setup.unit_files import LABEL, UNIT
+from moot.cli.program import hint, removal_command
+from moot.cli.setup.unit_files import LABEL, SYSTEM_UNITS, UNIT
 from moot.client import daemon_process
 from moot.daemon.folder_trees import remove_tree
 from moot.daemon.paths import Paths
@@ -32,17 +33,18 @@ def uninstall(dry_run: bool, purge: bool, yes: bool) -> None:
     The program itself is removed with the tool it was installed with: pip, pipx or uv.
     """
     home = find_paths()
-    service = _find_unit_file()
+    service, removal = _find_unit_file()
     if service is not None and not dry_run:
-        raise Conflict(f"the daemon is installed as a service ({service})", fix="First run: moot service uninstall")
+        raise Conflict(f"the daemon is installed as a service ({service})", fix=f"First run: {removal}")
     folders = _list_folders(home) if purge else []
     data: dict[str, Any] = {
         "dry_run": dry_run,
         "daemon": daemon_process.running_pid(home) or None,
         "service": str(service) if service else None,
+        "service_removal": hint(removal) if service else None,
         "deleted": [str(folder) for folder in folders],
         "kept": [] if purge else [str(folder) for folder in _list_folders(home)],
-        "program": f"{sys.executable} -m pip uninstall moot",
+        "program": removal_command(),
     }
     if not dry_run:
         if folders and not yes:
@@ -95,20 +97,23 @@ def _confirm(folders: list[Path]) -> None:
     prompts.require_confirmation("Delete all of it?")
 
 
-def _find_unit_file() -> Path | None:
+def _find_unit_file() -> tuple[Path | None, str]:
+    """The file of the installed service, and the command that removes it."""
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    own = "moot service uninstall"
     places = (
-        Path.home() / ".config" / "systemd" / "user" / UNIT,
-        Path("/etc/systemd/system") / UNIT,
-        Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist",
+        (config / "systemd" / "user" / UNIT, own),
+        (SYSTEM_UNITS / UNIT, f"{own} --system"),
+        (Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist", own),
     )
-    return next((path for path in places if path.exists()), None)
+    return next(((path, command) for path, command in places if path.exists()), (None, ""))
 
 
 def _render(data: dict[str, Any]) -> str:
     would = "Would stop" if data["dry_run"] else "Stopped"
     lines = [f"{would} the daemon (pid {data['daemon']})." if data["daemon"] else "The daemon is not running."]
     if data["service"]:
-        lines.append(hint(f"Would first need: moot service uninstall ({data['service']})"))
+        lines.append(f"Would first need: {data['service_removal']} ({data['service']})")
     if data["deleted"]:
         lines.append("Would delete:" if data["dry_run"] else "Deleted:")
         lines += [f"  {path}" for path in data["deleted"]]

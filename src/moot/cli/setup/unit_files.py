@@ -8,6 +8,7 @@ from msgspec import Struct
 
 UNIT = "moot.service"
 LABEL = "moot.daemon"
+SYSTEM_UNITS = Path("/etc/systemd/system")
 
 
 class UnitFile(Struct, frozen=True, kw_only=True):
@@ -37,7 +38,7 @@ def systemd_system_unit(command: Sequence[str], environment: dict[str, str], *, 
     systemctl = ("systemctl",)
     return UnitFile(
         manager="systemd",
-        path=Path("/etc/systemd/system") / UNIT,
+        path=SYSTEM_UNITS / UNIT,
         text=_render_unit(command, environment, user=user, target="multi-user.target"),
         start=_starting(systemctl),
         stop=_stopping(systemctl),

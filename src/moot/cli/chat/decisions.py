@@ -44,6 +44,11 @@ class Decisions:
             for view in views:
                 view.decisions.pop(message.ask_id, None)
             self._chat.screen.show(*lines.render_error(error.message, error.fix))
+        else:
+            if not views:
+                # No followed run reports it: a teammate asked whose turn has ended.
+                state = "denied" if message.decision == "deny" else "granted"
+                self._chat.screen.show(lines.render_decision(held.shown, state, message.decision, message.pattern))
 
     def give_up(self) -> None:
         """The daemon cannot be reached: nothing was decided."""

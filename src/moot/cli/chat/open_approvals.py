@@ -77,6 +77,8 @@ class OpenApprovals:
         # What `always` was typed for once, and the pattern of the rule; it has to be typed again.
         self._to_confirm: tuple[ApprovalKey, str] | None = None
         self._printed: tuple[ApprovalKey, int] | None = None
+        # Those that stand in the scrollback with their preview.
+        self._printed_keys: set[ApprovalKey] = set()
 
     def current(self) -> pb.ApprovalEvent | None:
         return next((approval for approval in self._waiting() if _approval_key(approval) not in self._decided), None)
@@ -84,6 +86,11 @@ class OpenApprovals:
     def count(self) -> int:
         """How many approvals are not decided yet."""
         return sum(_approval_key(approval) not in self._decided for approval in self._waiting())
+
+    def list_unprinted(self) -> list[pb.ApprovalEvent]:
+        """The open approvals that no followed run has printed."""
+        known = self._printed_keys | self._decided
+        return [approval for approval in self._waiting() if _approval_key(approval) not in known]
 
     def begin(self) -> None:
         """A line was started: it can only decide what is displayed now."""
@@ -119,6 +126,7 @@ class OpenApprovals:
 
     def record_printed(self, approval: pb.ApprovalEvent, *, rows: int, at: int) -> None:
         """Record that it was printed completely in this many rows; `at` is the number of lines printed so far."""
+        self._printed_keys.add(_approval_key(approval))
         self._printed = (_approval_key(approval), at) if rows <= _BLOCK_ROWS else None
 
     def rows(self, *, behind: bool = False, at: int = 0) -> list[Line]:

@@ -59,6 +59,7 @@ class FollowingContext(ChatContext, Protocol):
     async def follow(self, view: RunView, message: Runnable, introduce: Introduce | None = None) -> None: ...
     async def refresh_usage(self) -> None: ...
     async def refresh_asks(self) -> None: ...
+    def print_approvals(self) -> None: ...
     async def refresh_settings(self) -> None: ...
     def on_context(self, tokens: int) -> None: ...
 
@@ -82,6 +83,7 @@ class OtherTurns:
         # The turns that were shown, and those to be shown, by the numbers of their messages.
         self._shown: set[int] = set()
         self._wanted: set[int] = set()
+        self._is_joining = False
         self._news = asyncio.Event()
         self._turns_changed = asyncio.Event()
         # The archives that were shown: their number, and what follows them.
@@ -249,6 +251,7 @@ class OtherTurns:
             if self._asks_changed:
                 self._asks_changed = False
                 await self._chat.refresh_asks()
+                self._print_approvals()
             if self._mode_changed:
                 self._mode_changed = False
                 await self._chat.mode.refresh()
@@ -276,9 +279,19 @@ class OtherTurns:
             if self._wanted and not self._chat.is_following():
                 first = min(self._wanted)
                 self._wanted.clear()
-                await self._join(first)
-                await self._show_turns(first)
+                self._is_joining = True
+                try:
+                    await self._join(first)
+                    await self._show_turns(first)
+                finally:
+                    self._is_joining = False
+            self._print_approvals()
             await self._turns_changed.wait()
+
+    def _print_approvals(self) -> None:
+        """Print approvals that no stream prints; a run that is followed, or will be, prints its own."""
+        if not (self._wanted or self._is_joining or self._chat.is_following()):
+            self._chat.print_approvals()
 
     async def _join(self, first: int) -> None:
         """Follow the active run from its start."""

@@ -26,6 +26,8 @@ class FakeChat:
     async def refresh_settings(self) -> None:
         raise AssertionError("nothing is configured here")
 
+    def print_approvals(self) -> None: ...
+
     async def refresh_asks(self) -> None:
         raise AssertionError("nothing is asked here")
 

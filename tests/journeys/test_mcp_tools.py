@@ -390,6 +390,30 @@ def test_a_server_is_lent_the_folder_of_its_script_and_tried_at_once(home: Home,
     assert "--readable" not in absent["error"]["fix"]
 
 
+def test_a_program_of_an_installation_sees_the_rest_of_it(home: Home, tmp_path: Path) -> None:
+    """As npx of a Node installation in the home folder, which is a link to a script that loads others."""
+    package = tmp_path / "node" / "lib" / "node_modules" / "server"
+    (package / "cli").mkdir(parents=True)
+    (package / "cli" / "run").write_text('#!/bin/sh\n. "$(dirname "$(readlink -f "$0")")/../share/start"\n')
+    (package / "cli" / "run").chmod(0o755)
+    (package / "share").mkdir()
+    (tmp_path / "work").mkdir()
+    write_state(tmp_path / "work", tool("echo"))
+    (package / "share" / "start").write_text(f'exec "{sys.executable}" "{SERVER}" state.json\n')
+    (tmp_path / "node" / "bin").mkdir()
+    (tmp_path / "node" / "bin" / "server").symlink_to("../lib/node_modules/server/cli/run")
+    lent = [word for folder in (SERVER.parent, sys.prefix, sys.base_prefix) for word in ("--readable", str(folder))]
+    with daemon_thread(home) as daemon:
+        words = ("mcp", "add", "node", "--cwd", str(tmp_path / "work"), *lent, "--", f"{tmp_path}/node/bin/server")
+        added = daemon.cli(*words)
+        home.write_config((home.path / "config.toml").read_text() + "\n[sandbox]\ntoolchain = false\n")
+        daemon.cli("reload")
+        refused = daemon.cli("mcp", "test", "node")
+    assert added.returncode == 0, added.stderr
+    assert refused.returncode == 69
+    assert "share/start" in refused.stderr
+
+
 def test_a_command_that_downloads_its_package_is_offered_the_network(home: Home, tmp_path: Path) -> None:
     npx = tmp_path / "npx"
     npx.write_text("#!/bin/sh\necho no route >&2\nexit 1\n")

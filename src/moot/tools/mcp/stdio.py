@@ -129,7 +129,13 @@ async def _start_confined(command: Command, program: str) -> tuple[asyncio.subpr
         await asyncio.to_thread(os.path.realpath, os.path.dirname(program)), program.rpartition("/")[2]
     )
     path = os.pathsep.join(dict.fromkeys([os.path.dirname(program), *PATH]))
-    inside = Confined(argv=(program, *command.argv[1:]), cwd=command.cwd, environment={"PATH": path, **command.env})
+    inside = Confined(
+        argv=(program, *command.argv[1:]),
+        cwd=command.cwd,
+        environment={"PATH": path, **command.env},
+        # The installation that it is a part of.
+        search_path=os.path.dirname(program),
+    )
     try:
         folders = await asyncio.to_thread(_program_folders, program)
         farewell = await command.sandbox(folders).launch(inside, spawn)

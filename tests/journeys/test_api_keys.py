@@ -74,6 +74,33 @@ def test_a_key_set_after_the_daemon_started_is_stored_and_used_at_once(daemon: D
     assert KEY not in (daemon.home.path / "config.toml").read_text() + daemon.home.log.read_text()
 
 
+def test_another_model_of_a_server_is_set_up_with_the_key_that_is_stored(
+    daemon: DaemonThread, guarded: Provider
+) -> None:
+    assert init(daemon, guarded, "--api-key-env", "LATE_KEY", LATE_KEY=KEY)["exit"] == 0
+    guarded.tells({"/v1/models": {"data": [{"id": "other"}]}})
+    address = ("--base-url", f"{guarded.url}/v1")
+
+    assert daemon.cli("init", *address, "--model", "second", "--no-input").returncode == 0
+    own = load_config(daemon.home.path / "config.toml")[0].models["own"]
+    assert (own.model, own.api_key) == ("second", "secret:LATE_KEY")
+    # The daemon lists the models, because only it can read the key.
+    assert daemon.cli("init", *address, "--no-input").returncode == 0
+    own = load_config(daemon.home.path / "config.toml")[0].models["own"]
+    assert (own.model, own.api_key) == ("other", "secret:LATE_KEY")
+    with terminal(daemon.home, "init", *address, "--model", "third") as person:
+        person.wait_for("(empty keeps the stored one, not shown):")
+        person.enter("")
+        assert person.wait_for_exit() == 0
+    with terminal(daemon.home, "init", *address, "--model", "fourth") as person:
+        person.wait_for("(empty keeps the stored one, not shown):")
+        person.enter("sk-tests-wrong-key")
+        assert person.wait_for_exit() == 1
+    own = load_config(daemon.home.path / "config.toml")[0].models["own"]
+    assert (own.model, own.api_key) == ("third", "secret:LATE_KEY")
+    assert daemon.cli("ask", "moot", "hello").returncode == 0
+
+
 def test_a_wrong_key_is_refused_and_nothing_is_stored(daemon: DaemonThread, guarded: Provider) -> None:
     done = init(daemon, guarded, "--api-key-env", "BAD_KEY", BAD_KEY="sk-tests-wrong-key")
 

@@ -273,6 +273,9 @@ def test_another_model_on_the_same_server_has_its_own_window(served: Home, provi
     init(served, "--base-url", f"{provider.url}/v1", "--model", "n", "--no-input", "--json")
 
     assert load_config(served.path / "config.toml")[0].models["own"].window == 4096
+    # That of one model says nothing about another.
+    init(served, "--base-url", f"{provider.url}/v1", "--model", "o", "--no-input", "--json")
+    assert load_config(served.path / "config.toml")[0].models["own"].window == 0
 
 
 def test_a_window_that_is_not_told_is_assumed_and_that_is_said(served: Home, provider: Provider) -> None:

@@ -17,7 +17,7 @@ from moot.domain.ports.embedding import EmbeddingModel
 from moot.domain.ports.model import Model
 from moot.models.catalog import Catalog
 from moot.models.http_client import HttpClient
-from moot.models.keys import KeySource, ReadSecret
+from moot.models.keys import KeySource, ReadSecret, reveal
 from moot.models.masking import PromptMasker
 from moot.models.proxy import ProxyFinder
 from moot.models.server_models import ModelServer, NoAnswer, list_models
@@ -82,8 +82,14 @@ class LiveModels:
         finally:
             await catalog.close()
 
-    async def list_server_models(self, server: ModelServer) -> list[str]:
-        """Return the models that a server lists, which is not configured; empty if it does not answer."""
+    async def list_server_models(self, server: ModelServer, *, stored: str = "") -> list[str]:
+        """Return the models that a server lists, which is not configured; empty if it does not answer.
+
+        `stored` is where its key is, if that is not given.
+        """
+        if stored:
+            key = await reveal(stored, place=f"Model '{server.name}'", read_secret=self._read_secret)
+            server = replace(server, key=key)
         if server.key:
             self._redactor.register_key(server.name, server.key)
         http = HttpClient(self._clock, ProxyFinder(self._config.current.network.proxy, os.environ, self._keys()).find)

@@ -33,6 +33,7 @@ TEXT_BOUNDS: dict[str, int] = {
     "agent": _NAME,
     "after": _NAME,
     "agents": _NAME,
+    "api_key": _NAME,
     "ask_id": _NAME,
     "at": _NAME,
     "base_url": _PATH,

@@ -1006,16 +1006,18 @@ class TestModelMsg(_message.Message):
     def __init__(self, name: _Optional[str] = ..., candidate: _Optional[_Union[ModelCandidate, _Mapping]] = ...) -> None: ...
 
 class ModelCandidate(_message.Message):
-    __slots__ = ("provider", "base_url", "model", "key")
+    __slots__ = ("provider", "base_url", "model", "key", "api_key")
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     BASE_URL_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
+    API_KEY_FIELD_NUMBER: _ClassVar[int]
     provider: str
     base_url: str
     model: str
     key: str
-    def __init__(self, provider: _Optional[str] = ..., base_url: _Optional[str] = ..., model: _Optional[str] = ..., key: _Optional[str] = ...) -> None: ...
+    api_key: str
+    def __init__(self, provider: _Optional[str] = ..., base_url: _Optional[str] = ..., model: _Optional[str] = ..., key: _Optional[str] = ..., api_key: _Optional[str] = ...) -> None: ...
 
 class ListServerModelsMsg(_message.Message):
     __slots__ = ("name", "server", "variable")

@@ -2,9 +2,15 @@
 
 from moot.cli.connect import send_request
 from moot.domain.errors import ConfigError
+from moot.domain.reference import KEYRING, SECRET
 from moot.wire import moot_pb2 as pb
 
 KEY_STORES = ("vault", "keyring", "env")
+
+
+def is_stored(reference: str) -> bool:
+    """Whether a reference names a key that the daemon finds by itself."""
+    return reference.startswith((f"{SECRET}:", f"{KEYRING}:"))
 
 
 def store_key(reference: str, key: str, *, store: str) -> str:

@@ -17,7 +17,7 @@ from moot.cli.connect import daemon_client, ensure_running, find_paths, send_req
 from moot.cli.program import program_name
 from moot.cli.render import sanitize
 from moot.cli.setup import context_window, providers
-from moot.cli.setup.api_keys import KEY_STORES, describe_key_place, store_key
+from moot.cli.setup.api_keys import KEY_STORES, describe_key_place, is_stored, store_key
 from moot.cli.setup.broken_config import make_startable, read_or_repair
 from moot.cli.setup.config_edit import set_default_model, set_default_name, write_config
 from moot.cli.setup.failed_completion import explain_failure, explain_unused_key
@@ -94,7 +94,9 @@ def _init(home: Paths, wishes: InitOptions) -> dict[str, Any]:
 
 
 def _set_up_candidate(home: Paths, config: Config, wishes: InitOptions) -> dict[str, Any]:
-    candidate, environ = _with_key(_name_server(_choose_candidate(wishes), config), wishes)
+    candidate = _name_server(_choose_candidate(wishes), config)
+    candidate = _with_stored_key(candidate, config.models.get(candidate.name), wishes)
+    candidate, environ = _with_key(candidate, wishes)
     proxy = config.network.proxy
     names = asyncio.run(providers.find_models(candidate, environ, through_daemon=list_through_daemon, proxy=proxy))
     candidate = choose_model(
@@ -274,16 +276,32 @@ def _describe_source(candidate: Candidate, *, is_found: bool) -> str:
     return f" ({candidate.variable} is set){model}" if is_found else " (asks for a key)"
 
 
+def _with_stored_key(candidate: Candidate, existing: ModelConfig | None, wishes: InitOptions) -> Candidate:
+    """The candidate with the key that is stored for this server, unless the environment has one."""
+    if existing is None or wishes.api_key_env or os.environ.get(candidate.variable, "").strip():
+        return candidate
+    is_same = (existing.provider, existing.base_url.rstrip("/")) == (
+        candidate.provider,
+        candidate.base_url.rstrip("/"),
+    )
+    if not (is_same and is_stored(existing.api_key)):
+        return candidate
+    return replace(candidate, api_key=existing.api_key, variable="")
+
+
 def _with_key(candidate: Candidate, wishes: InitOptions) -> tuple[Candidate, Mapping[str, str]]:
     """The candidate, and the environment with its key, which a person is asked for if it is not set."""
     if wishes.may_ask and candidate.provider != "local" and not os.environ.get(candidate.variable, "").strip():
-        is_own = not candidate.variable
-        if is_own and not wishes.base_url:
+        is_optional = not candidate.variable
+        if is_optional and not (wishes.base_url or candidate.api_key):
             return candidate, os.environ
-        text = "empty for none, not shown" if is_own else "not shown"
+        empty = "empty keeps the stored one" if candidate.api_key else "empty for none"
+        text = f"{empty}, not shown" if is_optional else "not shown"
         key = prompts.ask_hidden(f"API key of {sanitize.line(candidate.title)} ({text})")
         if key:
-            candidate = replace(candidate, variable=candidate.variable or providers.own_variable(candidate.name))
+            stored = candidate.api_key.partition(":")[2]
+            variable = candidate.variable or stored or providers.own_variable(candidate.name)
+            candidate = replace(candidate, variable=variable, api_key="")
             return candidate, {**os.environ, candidate.variable: key}
     return candidate, os.environ
 
@@ -311,7 +329,7 @@ def _with_window(
         return model
     with output.progress("Querying the context window"):
         told = asyncio.run(context_window.query_window(candidate, environ, proxy=proxy))
-    return replace(model, window=told or model.window)
+    return replace(model, window=told)
 
 
 # ---- testing and writing ------------------------------------------------------------------------
@@ -326,7 +344,13 @@ def _complete_once(home: Paths, model: ModelConfig, *, key: str, is_configured: 
     asked = pb.TestModelMsg(name=model.name)
     if not is_configured:
         asked.candidate.CopyFrom(
-            pb.ModelCandidate(provider=model.provider, base_url=model.base_url, model=model.model, key=key)
+            pb.ModelCandidate(
+                provider=model.provider,
+                base_url=model.base_url,
+                model=model.model,
+                key=key,
+                api_key=model.api_key if is_stored(model.api_key) else "",
+            )
         )
     with output.progress(f"Asking {sanitize.line(model.model or model.name)} to say hello"):
         try:

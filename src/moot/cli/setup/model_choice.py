@@ -16,9 +16,11 @@ _LISTED = 30
 
 
 async def list_through_daemon(candidate: Candidate, environ: Mapping[str, str]) -> list[str]:
-    """The models of a server behind a proxy whose address only the daemon can read."""
+    """The models of a server whose key, or the address of the proxy before it, only the daemon can read."""
     server = describe_server(candidate, environ)
-    given = pb.ModelCandidate(provider=server.provider, base_url=server.base_url, key=server.key)
+    given = pb.ModelCandidate(
+        provider=server.provider, base_url=server.base_url, key=server.key, api_key=candidate.api_key
+    )
     asked = pb.ListServerModelsMsg(name=server.name, server=given, variable=server.variable)
     async with daemon_client(notify=False) as connection:
         # The file may name another proxy than the one the daemon has read.

@@ -34,6 +34,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
     prefer: tuple[str, ...] = ()
     # A server that was given by its address.
     is_own: bool = False
+    # Where its key is, if it is stored already.
+    api_key: str = ""
 
     def config(self) -> ModelConfig:
         return ModelConfig(
@@ -41,7 +43,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
             provider=self.provider,
             base_url=self.base_url,
             model=self.model,
-            api_key=f"env:{self.variable}" if self.variable else "",
+            api_key=self.api_key or (f"env:{self.variable}" if self.variable else ""),
         )
 
 
@@ -156,8 +158,8 @@ async def find_models(
     if candidate.model:
         return [candidate.model]
     try:
-        if proxy.startswith("secret:"):
-            # Only the daemon can read it, and no request may go around the proxy.
+        if proxy.startswith("secret:") or candidate.api_key:
+            # Only the daemon can read them, and no request may go around the proxy.
             names = await through_daemon(candidate, environ)
         else:
             names = await _list_names(candidate, environ, proxy=proxy)

@@ -137,7 +137,13 @@ class DaemonRequests:
         name = request.name or self._config.current.default_model
         if request.HasField("candidate"):
             given = request.candidate
-            config = ModelConfig(name=name, provider=given.provider, base_url=given.base_url, model=given.model)
+            config = ModelConfig(
+                name=name,
+                provider=given.provider,
+                base_url=given.base_url,
+                model=given.model,
+                api_key="" if given.key else given.api_key,
+            )
             async with self._d.models.open_candidate(config, key=given.key) as model:
                 tested = await probe(model, clock=self._clock)
         else:
@@ -163,7 +169,8 @@ class DaemonRequests:
             key=given.key,
             variable=request.variable,
         )
-        names = [clean(name) for name in await self._d.models.list_server_models(server)]
+        found = await self._d.models.list_server_models(server, stored="" if given.key else given.api_key)
+        names = [clean(name) for name in found]
         reply.send(pb.ServerMessage(server_models=pb.ServerModelList(names=names)))
 
     async def list_tokens(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

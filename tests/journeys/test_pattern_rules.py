@@ -155,6 +155,21 @@ async def test_a_rule_of_the_conversation_ends_when_a_new_one_begins(
         assert not await is_asked(talk, "run cat two.txt", other, tmp_path)
 
 
+async def test_the_script_of_an_editor_is_not_taken_for_a_path(home: Home, tmp_path: Path, sender: str) -> None:
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("old\n")
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            speech = talk.start("ada", "run sed -i s/old/new/ one.txt", sender, cwd=str(tmp_path))
+            ask = await speech.until("approval_opened")
+            (offered,) = ask.patterns
+            assert offered.rule.startswith(f"allow exec: sed -i s/old/new/ ‹any path below {tmp_path}› in ")
+            await decide(talk, ask, "conversation", pattern=offered.text)
+            await speech.end()
+            assert not await is_asked(talk, "run sed -i s/old/new/ two.txt", sender, tmp_path)
+            assert await is_asked(talk, "run sed -i s/new/other/ two.txt", sender, tmp_path)
+
+
 def test_the_chat_confirms_the_pattern_that_was_saved(daemon: LiveDaemon, tmp_path: Path, sender: str) -> None:
     (tmp_path / "one.txt").write_text("one")
     with terminal(daemon.home, "chat", "ada", "--as", sender, "--cwd", str(tmp_path), columns=200) as person:

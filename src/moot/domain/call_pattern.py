@@ -21,6 +21,8 @@ _WEB = ("web_fetch", "web_search")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 # What a word for a path may begin with: no option, no file of options, no address.
 _PATH_START = re.compile(r"[A-Za-z0-9_./]")
+# What sed and perl execute, such as s/a/b/, has the form of a path.
+_EDITOR_SCRIPT = re.compile(r"[sy]/[^/]*/[^/]*/\w*")
 _SLOT = re.compile(r"\{(?:path:(?P<path>/[^{}]*)|(?P<number>number)|one:(?P<one>[^{}]+)|host:(?P<host>[^{}]+))\}")
 _MOST_VALUES = 50
 _MOST_WORDS = 64
@@ -193,6 +195,7 @@ def _is_path_word(word: str) -> bool:
     """Whether a program would take the word as the path it looks like: no option, address, setting or pattern."""
     return (
         _PATH_START.match(word) is not None
+        and _EDITOR_SCRIPT.fullmatch(word) is None
         and ":" not in word.replace("::", "")
         and not set(word) & set("=*?[]{}|<>&;$`\\\"'!#~()\n\r\t\x00")
     )

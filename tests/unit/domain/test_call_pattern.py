@@ -124,6 +124,16 @@ def test_a_pattern_covers_other_values_of_the_same_types() -> None:
     assert not matches(elsewhere, "pytest -q tests/b.py")
 
 
+def test_a_script_of_an_editor_is_fixed_and_fits_no_path() -> None:
+    pattern = offered("sed -i s/a/b/ notes.txt")
+    assert pattern.write() == "sed -i s/a/b/ '{path:/w}'"
+    assert not matches(pattern, "sed -i 's/a/touch x/e' notes.txt")
+    assert not matches(pattern, "sed -i s/a/b/ y/a/b/")
+    written = parse_pattern("sed {path:/w} {path:/w}", "exec", BOX, shape("sed a/b c/d"), is_tainted=False)
+    assert not matches(written, "sed s/a/b/e c/d")
+    assert matches(written, "sed s/a c/d")
+
+
 def test_a_person_can_write_a_list_of_values() -> None:
     pattern = parse_pattern("make {one:test|lint}", "exec", BOX, shape("make test"), is_tainted=False)
     assert matches(pattern, "make lint")

@@ -21,6 +21,7 @@ SCRIPT = script(
     {"match": "^one", "steps": [call("exec", command=f"make {OPTIONS} --one"), say("Done.")]},
     {"match": "^two", "steps": [call("exec", command=f"make {OPTIONS} --two"), say("Done.")]},
     {"match": "^endless", "steps": [call("exec", command=f"make {ENDLESS}--last"), say("Done.")]},
+    {"match": "^costly", "reply": "Done.", "usage": {"prompt": 12400, "completion": 60}},
     {"reply": "You said: {user}"},
 )
 
@@ -124,6 +125,7 @@ def test_lists_of_turns_and_their_errors_fit_and_break_between_words(daemon: Liv
     sender = f"narrow-{columns}"
     failed = run_cli(daemon.home, "ask", "ada", "fail", "--as", sender)
     assert failed.returncode == 1, failed.stderr
+    assert run_cli(daemon.home, "ask", "ada", "costly", "--as", sender).returncode == 0
     (ask_id,) = asked(daemon, sender, "one")
     try:
         history = at_eighty(daemon, "history", "ada", "--as", sender, columns=columns)

@@ -138,6 +138,15 @@ async def test_undo_is_for_the_owner_and_shows_no_secret_but_restores_it(
         assert (cwd / ".env").read_text() == f"KEY={CANARY}\n"
 
 
+def test_an_agent_that_does_not_exist_is_named(home: Home) -> None:
+    home.write_agent("ada")
+    with daemon_thread(home) as daemon:
+        error = daemon.cli_json("undo", "adda")["error"]
+        assert error["message"] == "there is no agent 'adda'"
+        assert error["fix"].startswith("Did you mean 'ada'?")
+        assert daemon.cli_json("undo", "ada")["error"]["message"] == "there is nothing to undo"
+
+
 async def test_a_deleted_conversation_leaves_nothing_to_undo(home: Home, provider: Provider, tmp_path: Path) -> None:
     (tmp_path / "a").write_text(f"{CANARY}\n")
     with daemon_thread(home) as daemon:

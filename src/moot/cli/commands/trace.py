@@ -19,6 +19,7 @@ _PLAIN = {"completed": "green", "escalated": "green", "cancelled": "yellow"}
 _HEADERS = ("WHO", "RUN", "WHEN", "OUTCOME", "TIME", "SPENT")
 _WHEN, _OUTCOME = 2, 3
 _WHO = 12
+_TOKENS = " tokens"
 
 
 @click.command()
@@ -78,11 +79,15 @@ def render_rows(traces: list[pb.TraceInfo], width: int, *, tree: bool) -> list[s
     ids = run_lines.short_ids([info.run_id for info, _ in shown])
     cells = [_trace_cells(info, ids[info.run_id], depth) for info, depth in shown]
     headers = list(_HEADERS)
-    widths = [max(map(sanitize.columns, column)) for column in zip(headers, *cells, strict=True)]
-    if min(widths[0], _WHO) + sum(widths[1:]) + 2 * (len(widths) - 1) > width:
+    widths = _measure(headers, cells)
+    if _find_least_width(widths) > width:
         # The rows are in the order of time also without it.
         headers, *cells = [[*row[:_WHEN], *row[_WHEN + 1 :]] for row in (headers, *cells)]
-        del widths[_WHEN]
+        widths = _measure(headers, cells)
+    if _find_least_width(widths) > width:
+        # A cost has a currency.
+        cells = [[*row[:-1], row[-1].removesuffix(_TOKENS)] for row in cells]
+        widths = _measure(headers, cells)
     widths[0] = min(widths[0], max(_WHO, width - sum(widths[1:]) - 2 * (len(widths) - 1)))
     outcome = headers.index(_HEADERS[_OUTCOME])
     lines = [terminal.paint(_align(headers, widths, outcome=outcome), bold=True)]
@@ -94,6 +99,15 @@ def render_rows(traces: list[pb.TraceInfo], width: int, *, tree: bool) -> list[s
         if _has_failed(info):
             lines.append(under + terminal.paint(sanitize.line(hint(info.error), room), fg="red"))
     return lines
+
+
+def _measure(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(sanitize.columns, column)) for column in zip(headers, *cells, strict=True)]
+
+
+def _find_least_width(widths: Sequence[int]) -> int:
+    """The columns of a row with the shortest first cell."""
+    return min(widths[0], _WHO) + sum(widths[1:]) + 2 * (len(widths) - 1)
 
 
 def _trace_cells(info: pb.TraceInfo, run_id: str, depth: int) -> list[str]:
@@ -150,7 +164,9 @@ def _has_failed(info: pb.TraceInfo) -> bool:
 
 
 def _render_usage(info: pb.TraceInfo) -> str:
-    return numbers.format_cost(info.tree_cost) if info.tree_cost else f"{numbers.format_count(info.tree_tokens)} tokens"
+    return (
+        numbers.format_cost(info.tree_cost) if info.tree_cost else f"{numbers.format_count(info.tree_tokens)}{_TOKENS}"
+    )
 
 
 def _render_table(traces: list[pb.TraceInfo], *, tree: bool) -> str:

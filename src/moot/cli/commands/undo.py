@@ -8,6 +8,7 @@ from moot.cli.name_completion import complete_agents
 from moot.cli.options import sender_option
 from moot.cli.program import program_name
 from moot.cli.render import sanitize
+from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
 
 _RUN = ("run-", "arun-")
@@ -34,7 +35,7 @@ def undo(target: str, sender: str, redo: bool, dry_run: bool, force: bool) -> No
         dry_run=dry_run,
         force=force,
     )
-    undone = send_request(pb.ClientMessage(undo=message)).undone
+    undone = _request_undo(message)
     data = {
         "number": undone.number,
         "agent": undone.agent,
@@ -49,6 +50,16 @@ def undo(target: str, sender: str, redo: bool, dry_run: bool, force: bool) -> No
         "dry_run": dry_run,
     }
     output.emit(data, render=lambda _: _render(undone, redo))
+
+
+def _request_undo(message: pb.UndoMsg) -> pb.Undone:
+    try:
+        return send_request(pb.ClientMessage(undo=message)).undone
+    except NotFound:
+        if message.agent:
+            # This fails if it is the agent that does not exist.
+            send_request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=message.agent)))
+        raise
 
 
 def _render(undone: pb.Undone, redo: bool) -> str:

@@ -1,6 +1,12 @@
-"""Stores the API key of a model for `init`: in the daemon's vault, in the system keyring, or not at all."""
+"""Stores the API key of a model for `init`: in the daemon's vault, in the system keyring, or not at all; finds it."""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
 
 from moot.cli.connect import send_request
+from moot.cli.setup.providers import Candidate
+from moot.domain.config import ModelConfig
 from moot.domain.errors import ConfigError
 from moot.domain.reference import KEYRING, SECRET
 from moot.wire import moot_pb2 as pb
@@ -11,6 +17,16 @@ KEY_STORES = ("vault", "keyring", "env")
 def is_stored(reference: str) -> bool:
     """Whether a reference names a key that the daemon finds by itself."""
     return reference.startswith((f"{SECRET}:", f"{KEYRING}:"))
+
+
+def with_stored_key(candidate: Candidate, existing: ModelConfig | None, environ: Mapping[str, str]) -> Candidate:
+    """The candidate with the key that is stored for this server, unless the environment has one."""
+    if existing is None or not is_stored(existing.api_key) or environ.get(candidate.variable, "").strip():
+        return candidate
+    address = candidate.base_url.rstrip("/")
+    if (existing.provider, existing.base_url.rstrip("/")) != (candidate.provider, address):
+        return candidate
+    return replace(candidate, api_key=existing.api_key, variable="")
 
 
 def store_key(reference: str, key: str, *, store: str) -> str:

@@ -17,7 +17,7 @@ from moot.cli.connect import daemon_client, ensure_running, find_paths, send_req
 from moot.cli.program import program_name
 from moot.cli.render import sanitize
 from moot.cli.setup import context_window, providers
-from moot.cli.setup.api_keys import KEY_STORES, describe_key_place, is_stored, store_key
+from moot.cli.setup.api_keys import KEY_STORES, describe_key_place, is_stored, store_key, with_stored_key
 from moot.cli.setup.broken_config import make_startable, read_or_repair
 from moot.cli.setup.config_edit import set_default_model, set_default_name, write_config
 from moot.cli.setup.failed_completion import explain_failure, explain_unused_key
@@ -95,7 +95,8 @@ def _init(home: Paths, wishes: InitOptions) -> dict[str, Any]:
 
 def _set_up_candidate(home: Paths, config: Config, wishes: InitOptions) -> dict[str, Any]:
     candidate = _name_server(_choose_candidate(wishes), config)
-    candidate = _with_stored_key(candidate, config.models.get(candidate.name), wishes)
+    if not wishes.api_key_env:
+        candidate = with_stored_key(candidate, config.models.get(candidate.name), os.environ)
     candidate, environ = _with_key(candidate, wishes)
     proxy = config.network.proxy
     names = asyncio.run(providers.find_models(candidate, environ, through_daemon=list_through_daemon, proxy=proxy))
@@ -274,19 +275,6 @@ def _describe_source(candidate: Candidate, *, is_found: bool) -> str:
     if not candidate.variable:
         return model
     return f" ({candidate.variable} is set){model}" if is_found else " (asks for a key)"
-
-
-def _with_stored_key(candidate: Candidate, existing: ModelConfig | None, wishes: InitOptions) -> Candidate:
-    """The candidate with the key that is stored for this server, unless the environment has one."""
-    if existing is None or wishes.api_key_env or os.environ.get(candidate.variable, "").strip():
-        return candidate
-    is_same = (existing.provider, existing.base_url.rstrip("/")) == (
-        candidate.provider,
-        candidate.base_url.rstrip("/"),
-    )
-    if not (is_same and is_stored(existing.api_key)):
-        return candidate
-    return replace(candidate, api_key=existing.api_key, variable="")
 
 
 def _with_key(candidate: Candidate, wishes: InitOptions) -> tuple[Candidate, Mapping[str, str]]:

@@ -169,9 +169,8 @@ class DaemonRequests:
             key=given.key,
             variable=request.variable,
         )
-        found = await self._d.models.list_server_models(server, stored="" if given.key else given.api_key)
-        names = [clean(name) for name in found]
-        reply.send(pb.ServerMessage(server_models=pb.ServerModelList(names=names)))
+        names = await self._d.models.list_server_models(server, stored="" if given.key else given.api_key)
+        reply.send(pb.ServerMessage(server_models=pb.ServerModelList(names=map(clean, names))))
 
     async def list_tokens(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("see the tokens")

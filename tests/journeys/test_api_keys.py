@@ -101,6 +101,18 @@ def test_another_model_of_a_server_is_set_up_with_the_key_that_is_stored(
     assert daemon.cli("ask", "moot", "hello").returncode == 0
 
 
+def test_where_there_is_no_keyring_the_vault_is_named(daemon: DaemonThread, guarded: Provider) -> None:
+    backend = {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring", "LATE_KEY": KEY}
+    done = init(daemon, guarded, "--api-key-env", "LATE_KEY", "--key-store", "keyring", **backend)
+
+    assert done["exit"] == 78
+    error = done["error"]
+    assert isinstance(error, dict)
+    assert error["message"] == "there is no keyring here"
+    assert error["fix"] == "Use --key-store vault. Nothing was written."
+    assert (daemon.home.path / "config.toml").read_text() == LISTEN
+
+
 def test_a_wrong_key_is_refused_and_nothing_is_stored(daemon: DaemonThread, guarded: Provider) -> None:
     done = init(daemon, guarded, "--api-key-env", "BAD_KEY", BAD_KEY="sk-tests-wrong-key")
 

@@ -53,6 +53,8 @@ def _store_in_keyring(name: str, key: str) -> None:
         ) from error
     try:
         keyring.set_password("moot", name, key)
+    except keyring.errors.NoKeyringError as error:
+        raise ConfigError("there is no keyring here", fix="Use --key-store vault. Nothing was written.") from error
     except keyring.errors.KeyringError as error:
         raise ConfigError(
             f"the keyring cannot be written: {error}", fix="Unlock it, or use --key-store vault."

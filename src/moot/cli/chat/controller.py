@@ -174,12 +174,7 @@ class ChatController:
         await self._asks.refresh()
 
     def print_approvals(self) -> None:
-        """Print the approvals of runs that the chat does not follow, whose streams would: those of teammates."""
-        for approval in self._open_approvals.list_unprinted():
-            shown = lines.render_approval(approval)
-            self.screen.show(*shown)
-            self._open_approvals.record_printed(approval, rows=len(shown), at=self.screen.shown)
-        self.screen.redraw()
+        self._decisions.print_approvals()
 
     # ---- runs ----
 

@@ -1,4 +1,4 @@
-"""Sends decisions on approvals to the daemon, and sends them again after a reconnect if the ask is unchanged."""
+"""Prints approvals that no stream prints, and sends decisions, again after a reconnect if the ask is unchanged."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -28,6 +28,15 @@ class Decisions:
         self._chat = chat
         self._open_approvals = open_approvals
         self.held: list[HeldDecision] = []
+
+    def print_approvals(self) -> None:
+        """Print the approvals of runs that the chat does not follow, whose streams would: those of teammates."""
+        screen = self._chat.screen
+        for approval in self._open_approvals.list_unprinted():
+            shown = lines.render_approval(approval)
+            screen.show(*shown)
+            self._open_approvals.record_printed(approval, rows=len(shown), at=screen.shown)
+        screen.redraw()
 
     async def send(self, held: HeldDecision) -> None:
         message = held.message

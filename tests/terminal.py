@@ -10,7 +10,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fcntl import ioctl
 from termios import TIOCSWINSZ
 
@@ -170,10 +170,12 @@ class Terminal:
         return bool(data)
 
     def close(self) -> None:
-        os.close(self._descriptor)
         if self.exit_code is None:
-            os.kill(self.pid, signal.SIGKILL)
+            # It may have ended by itself, and the fork server waits for all.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
             self._wait()
+        os.close(self._descriptor)
 
 
 MOOT = (sys.executable, "-m", "moot")

@@ -180,8 +180,13 @@ async def test_a_stream_of_another_version_is_changed_and_its_limits_are_left_al
             changed = (await jetstream.stream_info(STREAM)).config
             assert changed.max_bytes == 123_456
             assert set(changed.subjects or ()) == {"agent.inbox.*", "agent.notice.*"}
-        await jetstream.delete_stream(STREAM)
-        await jetstream.add_stream(name=STREAM, subjects=["agent.inbox.*"])
+        await client.close()
+
+
+async def test_a_stream_that_keeps_what_was_received_is_named_as_the_problem(tmp_path: Path) -> None:
+    with nats_server(tmp_path) as server:
+        client = await nats.connect(server.url)
+        await client.jetstream().add_stream(name=STREAM, subjects=["agent.inbox.*"])
         async with Connection(server.url) as broker:
             await wait_until(lambda: broker.problem and not broker.problem.startswith("connecting"))
             assert "stream" in broker.problem

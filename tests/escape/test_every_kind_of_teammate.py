@@ -96,7 +96,7 @@ TEAM_KINDS = {
         through=("store/found_runs.py:_request", "engine/runs.py:resume"), tells=_held, dies=True
     ),
     "a run in the background": TeamKind(
-        through=("daemon/requests/runs.py:start_run", "multiagent/teammates/run_factory.py:background_run"),
+        through=("daemon/requests/runs.py:start_run", "multiagent/teammates/run_factory.py:build_background_run"),
         tells=_nothing,
         background=True,
     ),

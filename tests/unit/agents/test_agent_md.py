@@ -231,7 +231,7 @@ WRONG = [
         ("3", "is of the type int"), ("[ada, 3]", "is of the type int"), ("true", "is of the type bool"),
         ("4.5", "is of the type float"), ("2026-01-01", "is of the type timestamp"), ("[~]", "has an empty entry"),
         ("", "has an empty entry"), ("{ada: bob}", "must be a list of texts"), ("[[ada]]", "must be a list of texts"),
-        ("Ada", "no agent's name"), ("'*x'", "no agent's name"), ("[a, a b]", "no agent's name"),
+        ("Ada", "neither the name"), ("'*x'", "neither the name"), ("[a, a b]", "neither the name"),
     )],
     *[(f"wake: {value}", "must be true or false") for value in ("1", "'true'", "[true]", "", "soon")],
     *[(f"role: {value}", "`role` must be") for value in ("3", "true", "[worker]", "{worker: 1}", "workers")],

@@ -83,7 +83,7 @@ def over_websocket(guest: str = "") -> Way:
 def over_api(guest: str = "") -> Way:
     async def way(stage: Stage, case: Case) -> None:
         said = {"agent": "ada", "content": case.content, "sender": case.sender, "guest": guest}
-        await _post(stage, "/api", {"send": said})
+        await _post(stage, case, "/api", {"send": said})
 
     return way
 
@@ -92,7 +92,7 @@ def completed(guest: str = "") -> Way:
     async def way(stage: Stage, case: Case) -> None:
         model = f"ada@{guest}" if guest else "ada"
         messages = [{"role": "user", "content": case.content}]
-        await _post(stage, "/v1/chat/completions", {"model": model, "user": case.sender, "messages": messages})
+        await _post(stage, case, "/v1/chat/completions", {"model": model, "user": case.sender, "messages": messages})
 
     return way
 
@@ -100,18 +100,20 @@ def completed(guest: str = "") -> Way:
 def responded(guest: str = "") -> Way:
     async def way(stage: Stage, case: Case) -> None:
         model = f"ada@{guest}" if guest else "ada"
-        await _post(stage, "/v1/responses", {"model": model, "user": case.sender, "input": case.content})
+        await _post(stage, case, "/v1/responses", {"model": model, "user": case.sender, "input": case.content})
 
     return way
 
 
-async def _post(stage: Stage, path: str, body: dict[str, Any]) -> None:
+async def _post(stage: Stage, case: Case, path: str, body: dict[str, Any]) -> None:
+    """Post a message and wait for the end of its run: the response says only that the run waits for a person."""
     headers = {"Authorization": f"Bearer {await stage.token()}"}
     async with (
         aiohttp.ClientSession() as client,
         client.post(stage.http(path), headers=headers, json=body) as response,
     ):
         assert response.status == 200, await response.text()
+    await eventually(lambda: stage.settled(case))
 
 
 def in_line(guest: str = "") -> Way:

@@ -119,7 +119,7 @@ async def test_deleting_takes_everything_of_one_conversation_and_says_so_before(
 
     expected = DeletionCounts(messages=4, archives=1, runs=3)
     assert await store.count_deletion(KEY) == expected
-    assert await store.delete(KEY) == expected
+    assert (await store.delete(KEY, now=1000.0)).counts == expected
 
     assert await store.load(KEY) is None
     assert await list_queued_runs(store) == []
@@ -128,14 +128,14 @@ async def test_deleting_takes_everything_of_one_conversation_and_says_so_before(
     with pytest.raises(NotFound):
         await store.count_deletion(KEY)
     with pytest.raises(NotFound):
-        await store.delete(KEY)
+        await store.delete(KEY, now=1000.0)
 
 
 @stored
 async def test_a_deleted_conversation_begins_again_from_one(store: Store) -> None:
     await turn(store, 1, "old words")
     await store.archive(KEY, archived(2))
-    await store.delete(KEY)
+    await store.delete(KEY, now=1000.0)
 
     begun = await store.begin(request("again", "new words"), now=9.0)
 
@@ -544,5 +544,5 @@ async def test_a_mode_is_kept_with_its_conversation_and_gone_with_it(store: Stor
     assert await store.find_auto_approve(KEY) == ""
     await store.set_auto_approve(KEY, "edits", now=3.0)
     assert (await store.find_auto_approve(KEY), await store.find_mode(KEY)) == ("edits", "free")
-    await store.delete(KEY)
+    await store.delete(KEY, now=1000.0)
     assert (await store.find_mode(KEY), await store.find_auto_approve(KEY)) == ("", "")

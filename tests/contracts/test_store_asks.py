@@ -304,5 +304,5 @@ async def test_every_attempt_of_the_approvals_of_a_run_can_be_read_with_what_bec
     ]
     assert (found[0].kind, found[0].speaker, found[0].tool) == (AskKind.APPROVAL, "ada", "exec")
     assert (await storage.traces.list_recent(limit=9, failed=False))[0].attempts == ()
-    await storage.store.delete(KEY)
+    await storage.store.delete(KEY, now=1000.0)
     assert await storage.asks.find("ask-1") is None

@@ -280,10 +280,10 @@ async def test_jobs_are_deleted_with_their_conversation_and_firings_with_their_r
     for run_id in ("arun-1", "arun-2"):
         await end(storage, run_id)
     assert (await store.count_deletion(KEY)).schedules == 1
-    assert (await store.delete(KEY)).schedules == 1
+    assert (await store.delete(KEY, now=1000.0)).counts.schedules == 1
     assert [job.id for job in await storage.cron.list_jobs()] == ["cron-2"]
     assert await store.get_run("arun-1") is None
-    await store.delete(ConversationKey("bob", "cron:cron-2:tg:1"))
+    await store.delete(ConversationKey("bob", "cron:cron-2:tg:1"), now=1000.0)
     assert await storage.cron.list_firings(SenderSet(is_everyone=True), limit=9) == []
 
 

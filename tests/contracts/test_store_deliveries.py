@@ -171,7 +171,7 @@ async def test_a_report_of_a_deleted_run_is_refused_and_makes_no_conversation(st
     await store.begin(request("run-1"), now=1.0)
     await ended_child(store)
     await store.end(KEY, "run-1", DONE, [], now=4.0)
-    await store.delete(KEY)
+    await store.delete(KEY, now=1000.0)
     with pytest.raises(Conflict, match="deleted"):
         await store.begin(request("run-2", "report", author="operator", delivers=("arun-1",)), now=5.0)
     with pytest.raises(Conflict, match="deleted"):

@@ -163,7 +163,7 @@ WRITES: dict[str, Write] = {
     "store.archive": lambda to: to.store.archive(KEY, archived(2)),
     "store.open_stretch": lambda to: to.store.open_stretch(KEY, closing=archived(3)),
     "store.begin": lambda to: to.store.begin(request("run-9"), now=3.0),
-    "store.delete": lambda to: to.store.delete(KEY),
+    "store.delete": lambda to: to.store.delete(KEY, now=1000.0),
     "store.end": lambda to: to.store.end(KEY, "run-1", DONE, [assistant("late")], now=3.0),
     "store.enqueue": lambda to: to.store.enqueue(request("run-9"), now=3.0),
     "store.rerun": lambda to: to.store.rerun(request("run-9", rerun_of="user-1"), now=3.0),

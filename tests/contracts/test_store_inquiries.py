@@ -73,7 +73,7 @@ async def test_only_a_pending_inquiry_of_the_same_person_is_closed_and_deleted_w
     assert closed is not None
     assert (closed.status, closed.answer, closed.closed_at) == (InquiryStatus.RESOLVED, "green", 5.0)
     assert await inquiries.close("user", "inquiry-1", InquiryStatus.DISMISSED, now=6.0) is None
-    assert (await storage.store.delete(ADA)).lessons == 2
+    assert (await storage.store.delete(ADA, now=1000.0)).counts.lessons == 2
     assert await inquiries.list_all("user", limit=9) == []
     await talk(storage.store)
     assert await inquiries.find_progress(ADA) == InquiryProgress(2, 0, 0, 1)

@@ -254,7 +254,7 @@ async def test_a_cleanup_deletes_what_meets_all_conditions_and_a_dry_run_nothing
 @with_storage
 async def test_nothing_is_learnt_late_from_a_conversation_that_was_deleted(storage: Storage) -> None:
     await talk(storage.store)
-    await storage.store.delete(ADA)
+    await storage.store.delete(ADA, now=1000.0)
     lesson = Lesson(record=record(ok=False), root=ADA, failure=generalise_failure("fs_read", "not found"))
     await storage.learnings.learn([lesson])
     await storage.knowledge.keep_results([result(ADA, "words")], versions=2)
@@ -274,7 +274,7 @@ async def test_what_was_learnt_in_one_conversation_stays_when_another_is_deleted
         await storage.learnings.learn([Lesson(record=record(ok=False), root=key, failure=taught)])
     await storage.knowledge.save(entry("plan", "stays"))
     await storage.learnings.save(learning())
-    doomed = await storage.store.delete(ADA)
+    doomed = (await storage.store.delete(ADA, now=1000.0)).counts
     assert doomed.lessons == 2
     assert [(await storage.store.count_deletion(key)).lessons for key in keys[1:]] == [2, 2, 2]
     assert [item.content for item in await storage.knowledge.list_newest(USER, limit=9)] == ["stays"]

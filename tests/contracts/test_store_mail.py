@@ -78,7 +78,7 @@ async def test_a_visit_is_stored_with_its_conversation(storage: Storage) -> None
     assert await storage.store.find_visit(KEY) == Visit()
     await storage.store.set_visit(KEY, Visit(at=NOW, away_since=3.0))
     assert await storage.store.find_visit(KEY) == Visit(at=NOW, away_since=3.0)
-    await storage.store.delete(KEY)
+    await storage.store.delete(KEY, now=1000.0)
     assert await storage.store.find_visit(KEY) is None
 
 
@@ -260,7 +260,7 @@ async def test_mail_is_deleted_with_its_conversation(storage: Storage) -> None:
     await storage.store.begin(request("run-2", "x", KEY), now=NOW)
     await storage.store.append(KEY, "run-2", [user("mail", author=MAIL_AUTHOR)], now=NOW, delivers=["mail-1"])
     await storage.store.end(KEY, "run-2", DONE, [], now=NOW)
-    assert (await storage.store.delete(KEY)).mail == 2
+    assert (await storage.store.delete(KEY, now=1000.0)).counts.mail == 2
     assert await storage.mail.list_shown_by("run-2") == []
     again = await talk(storage)
     # A new conversation of the same name is another goal, and its mail is not confused with that of the old one.

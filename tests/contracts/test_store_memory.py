@@ -246,7 +246,7 @@ async def test_how_imported_turns_ended_is_kept_and_is_no_run_of_this_store(stor
     assert [turn.outcome for turn in await store.list_stopped_turns(KEY, first=4)] == ["limit", "timeout"]
     async with next_daemon(store) as again:
         assert (await again.list_stopped_turns(KEY))[:4] == stops
-    await store.delete(KEY)
+    await store.delete(KEY, now=1000.0)
     await store.restore_conversation(Conversation(key=KEY), messages, [])
     assert await store.list_stopped_turns(KEY) == []
     assert await store.check() == []
@@ -372,7 +372,7 @@ async def test_calls_outside_runs_are_counted_for_an_agent_and_a_sender_until_th
     await store.add_spend(ConversationKey("ada", "run:none"), "big", used, 1.0)
     assert await store.list_spend() == rows
     assert await store.list_teammate_spend() == []
-    await store.delete(KEY)
+    await store.delete(KEY, now=1000.0)
     assert await store.list_spend() == rows[:1]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from msgspec.structs import replace
 
+from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Busy, Conflict, NotFound
 from moot.domain.goal import Goal, MailTarget, make_goal_id
 from moot.domain.inbox_message import NoticeState
@@ -17,6 +18,7 @@ from tests.contracts.store_kit import KEY, Disk, with_disk, with_storage
 from tests.contracts.test_store_mail import goal_of, talk
 
 NOW = 1000.0
+OTHER_KEY = ConversationKey("bob", "user")
 THERE = 8
 BOB = make_goal_id(THERE, 1)
 ANN = make_goal_id(THERE, 2)
@@ -209,13 +211,33 @@ async def test_a_sender_elsewhere_is_told_of_what_is_not_read(storage: Storage) 
 async def test_unread_mail_from_elsewhere_goes_back_when_its_conversation_is_deleted(storage: Storage) -> None:
     goal = await talk(storage)
     await receive(storage, 1, incoming(goal, 1))
-    await storage.store.delete(KEY)
+    await storage.store.delete(KEY, now=1000.0)
     (item,) = await unpublished(storage)
     assert (item.notice, item.mail, item.reason) == (
         NoticeState.EVICTED,
         incoming(goal, 1),
         "its conversation was deleted",
     )
+
+
+@with_storage
+async def test_unread_mail_of_the_same_store_goes_back_when_its_conversation_is_deleted(storage: Storage) -> None:
+    goal, sender = await talk(storage), await talk(storage, OTHER_KEY, "run-2")
+    sent = replace(outgoing(1, goal.id, sender.id), to_agent=KEY.agent)
+    by_person = outgoing(2, goal.id, "")
+    await storage.mail.send([sent, by_person], now=NOW)
+    returned = ReturnedMail(mail=sent, state=NoticeState.EVICTED, reason="its conversation was deleted")
+    assert list((await storage.store.delete(KEY, now=NOW)).returned) == [returned]
+    (lost,) = await storage.mail.list_untold(OTHER_KEY)
+    assert (lost.mail_id, lost.reason, lost.lost_at) == (sent.id, "its conversation was deleted", NOW)
+    (dead,) = await storage.outbox.list_failed(limit=10)
+    assert (dead.mail, dead.reason) == (sent, "its conversation was deleted")
+    assert await unpublished(storage) == []
+    with pytest.raises(Conflict, match="was deleted"):
+        await storage.outbox.resend(sent.id, now=NOW)
+    # Nobody is left to be told.
+    assert list((await storage.store.delete(OTHER_KEY, now=NOW)).returned) == []
+    assert await storage.outbox.list_failed(limit=10) == []
 
 
 @with_storage
@@ -243,7 +265,7 @@ async def test_mail_that_was_given_back_is_kept_and_can_be_sent_again(storage: S
     with pytest.raises(NotFound):
         await outbox.resend(gone.id, now=NOW + 5)
     # What was given back goes with the conversation it came from; what is on its way does not.
-    await storage.store.delete(KEY)
+    await storage.store.delete(KEY, now=1000.0)
     assert await outbox.list_failed(limit=10) == []
     assert [item.mail for item in await unpublished(storage)] == [again]
 
@@ -291,7 +313,7 @@ async def test_a_bridge_message_is_known_after_its_receiver_has_it_until_its_sen
     await storage.outbox.set_positions({mail.id: Position("s1", 4) for mail in (sent, other, nobody)})
     assert await storage.outbox.settle(THERE, Position("s1", 4)) == 3
     assert await storage.mail.list_correlated("c") == [sent]
-    await storage.store.delete(KEY)
+    await storage.store.delete(KEY, now=1000.0)
     assert await storage.mail.list_correlated("c") == []
 
 

@@ -46,7 +46,7 @@ async def test_a_step_written_again_replaces_the_first_and_goes_with_its_run(sto
     found = await storage.steps.find("run-1", 1)
     assert found is not None
     assert found.head == (b"shared", b"new")
-    await store.delete(KEY)
+    await store.delete(KEY, now=1000.0)
     assert await storage.steps.list_numbers("run-1") == []
     kept = await storage.steps.find("run-2", 1)
     assert kept is not None

@@ -124,7 +124,7 @@ async def test_how_a_run_ended_stays_in_the_trace_of_its_parent_until_that_is_de
     assert await delegated() == before
     await gone(storage, now=61 * DAY)
     assert await delegated() == before
-    await storage.store.delete(ADA)
+    await storage.store.delete(ADA, now=1000.0)
     await root(storage)
     assert await delegated() == []
 

@@ -71,7 +71,7 @@ async def test_the_oldest_notes_go_and_all_of_them_with_their_conversation(stora
         await notes.add(ADA, observation(f"{number}"), now=float(number))
     kept = await notes.list_all(ADA, NoteKind.OBSERVATION, limit=MOST_KEPT * 2)
     assert (len(kept), kept[0].content) == (MOST_KEPT, "3")
-    await storage.store.delete(ADA)
+    await storage.store.delete(ADA, now=1000.0)
     assert await notes.list_all(ADA, NoteKind.OBSERVATION, limit=5) == []
 
 
@@ -177,7 +177,7 @@ async def test_outputs_expire_and_the_oldest_make_room(storage: Storage) -> None
 async def test_a_note_on_a_conversation_that_was_deleted_is_not_put_into_the_next(storage: Storage) -> None:
     notes = storage.notes
     await talk(storage.store, turns=3)
-    await storage.store.delete(ADA)
+    await storage.store.delete(ADA, now=1000.0)
     await talk(storage.store)
     late = Note(kind=NoteKind.OBSERVATION, content="late", first_seq=1, last_seq=6)
     with pytest.raises(NotFound):

@@ -68,7 +68,7 @@ async def test_notes_go_with_their_conversation(storage: Storage) -> None:
     await begin(store)
     traces.add(note())
     await end(store)
-    await store.delete(ADA)
+    await store.delete(ADA, now=1000.0)
     await begin(store)
     await end(store)
     assert (await traces.find("run-1")).notes == []

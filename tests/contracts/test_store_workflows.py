@@ -138,7 +138,7 @@ async def test_a_deleted_conversation_is_owed_nothing_and_takes_its_ended_workfl
     await flows.create(RUN, [REPORT])
     await flows.create(other(2), [WorkflowReport(id="wf-2@1", key=KEY), WorkflowReport(id="wf-2@2", key=OTHER)])
     await flows.end("wf-1", WorkflowStatus.COMPLETED, now=2.0)
-    await storage.store.delete(KEY)
+    await storage.store.delete(KEY, now=1000.0)
     assert await flows.get("wf-1") is None
     assert [report.id for _, report in await flows.list_owed()] == ["wf-2@2"]
     assert [run.id for run in await flows.recover()] == ["wf-2"]

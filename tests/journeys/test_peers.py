@@ -422,6 +422,35 @@ async def test_the_sender_and_the_receiver_are_told_once_of_mail_that_others_evi
             assert len(daemon.cli_json("peers", "dead")["data"]) == 1
 
 
+async def test_the_sender_is_told_of_unread_mail_whose_conversation_is_deleted(home: Home, provider: Provider) -> None:
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program({"text": "Morning."}, send("bob", "the plan"), {"text": "Told."}, {"text": "I see."})
+            await talk.say("bob", "hello")
+            await talk.say("ada", "tell bob")
+            async with daemon.client() as other, aclosing(await other.connection.subscribe()) as events:
+                assert (await talk.ask(delete=pb.DeleteMsg(agent="bob", confirm=True))).deleted.mail == 1
+                async for event in events:
+                    if event.kind == pb.MAIL_EVICTED:
+                        break
+            assert (event.agent, event.body.mail_evicted.body) == ("ada", "the plan")
+            await talk.say("ada", "what now?")
+            told = said(provider.bodies()[-1])
+            assert told.count("1 message from you was not read.") == 1
+            assert "&quot;the plan&quot;: its conversation was deleted" in told
+            (dead,) = daemon.cli_json("peers", "dead")["data"]
+            assert dead["reason"] == "its conversation was deleted"
+            again = daemon.cli("peers", "resend", dead["mail_id"])
+            assert again.returncode != 0
+            assert "was deleted" in again.stderr
+    # It is told once, also after a restart.
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program({"text": "Yes."})
+            await talk.say("ada", "anything else?")
+            assert said(provider.bodies()[-1]).count("was not read") == 1
+
+
 @pytest.mark.parametrize("event", ["kill", "restart", "compaction", "queue"])
 async def test_an_eviction_during_a_turn_survives_what_happens_to_it(
     home: Home, provider: Provider, event: str

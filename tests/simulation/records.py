@@ -81,8 +81,9 @@ class RecordOperations:
             file.is_deleting |= file.key == key
 
         async def remove(_ticket: Ticket) -> None:
-            await store.delete(key)
+            gone = await store.delete(key, now=daemon.clock.now())
             runtime.runs.histories.drop(key)
+            await runtime.peers.announce_returned(gone.returned)
             runtime.asks.rules.invalidate()
             await runtime.asks.refresh_all()
 

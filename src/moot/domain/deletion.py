@@ -1,6 +1,13 @@
-"""Counts of what is deleted with a conversation. Pure."""
+"""What is deleted with a conversation. Pure."""
+
+from collections.abc import Sequence
 
 from msgspec import Struct
+
+from moot.domain.outbox import ReturnedMail
+
+# Why its unread mail comes back to the senders.
+DELETED_UNREAD = "its conversation was deleted"
 
 
 class DeletionCounts(Struct, frozen=True, kw_only=True):
@@ -23,3 +30,10 @@ class DeletionCounts(Struct, frozen=True, kw_only=True):
     schedules: int = 0
     # Documents that were indexed for it.
     documents: int = 0
+
+
+class Deletion(Struct, frozen=True, kw_only=True):
+    """What was removed with a conversation, and the unread mail that comes back to senders in this store."""
+
+    counts: DeletionCounts
+    returned: Sequence[ReturnedMail] = ()

@@ -102,5 +102,9 @@ def name_again(mail: Mail, store: int) -> Mail:
     return mail if sender is None or sender[0] == store else replace(mail, id=make_resent_id(mail))
 
 
+def make_gone_error(mail_id: str) -> Conflict:
+    return Conflict(f"the conversation that {mail_id} was for was deleted", fix="Send a new message to another goal.")
+
+
 def make_repeated_error(mail_id: str) -> Conflict:
     return Conflict(f"{mail_id} was sent again already", fix="See `moot goals`: it is unread, or was read.")

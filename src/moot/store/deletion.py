@@ -4,8 +4,9 @@ import apsw
 from msgspec.structs import fields
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.deletion import DeletionCounts
+from moot.domain.deletion import DELETED_UNREAD, Deletion, DeletionCounts
 from moot.domain.inbox_message import NoticeState
+from moot.domain.outbox import ReturnedMail
 from moot.store import (
     dialect,
     document_rows,
@@ -68,18 +69,19 @@ def _count(db: apsw.Connection, key: ConversationKey) -> DeletionCounts:
     )
 
 
-def delete(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCounts:
+def delete(db: apsw.Connection, key: ConversationKey, node: int, now: float) -> Deletion:
     counts = count_deletion(db, key)
+    returned: list[ReturnedMail] = []
     for one in (*_list_teammate_conversations(db, key), key):
-        remove(db, one, node)
+        returned += remove(db, one, node, now).returned
         db.execute("DELETE FROM other_spend WHERE agent = ? AND sender = ?", one)
     db.execute("DELETE FROM past_spend WHERE root_agent = ? AND root_sender = ?", key)
     sweep_parts(db)
-    return counts
+    return Deletion(counts=counts, returned=returned)
 
 
-def remove(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCounts:
-    """Delete one conversation, without those of its teammates; return the counts."""
+def remove(db: apsw.Connection, key: ConversationKey, node: int, now: float) -> Deletion:
+    """Delete one conversation, without those of its teammates."""
     counts = _count(db, key)
     number = nodes.require_held(db, key, node).id
     reach = (rows.message_id(number, 0), rows.message_id(number, rows.MAX_SEQ))
@@ -100,11 +102,22 @@ def remove(db: apsw.Connection, key: ConversationKey, node: int) -> DeletionCoun
     db.execute("DELETE FROM deliveries WHERE item_id IN (SELECT id FROM mail WHERE conversation = ?)", (number,))
     lost_mail.forget_of_conversation(db, number)
     workflow_rows.remove_of_conversation(db, key)
-    notices.add(db, mail_rows.list_unread(db, key), NoticeState.EVICTED, "its conversation was deleted")
+    returned = _return_unread(db, key, now)
     db.execute("DELETE FROM outbox WHERE conversation = ? AND failed_at > 0", (number,))
     # Foreign keys delete runs, archives, asks, notes, outputs, mail and stopped turns.
     db.execute("DELETE FROM conversations WHERE id = ?", (number,))
-    return counts
+    return Deletion(counts=counts, returned=returned)
+
+
+def _return_unread(db: apsw.Connection, key: ConversationKey, now: float) -> list[ReturnedMail]:
+    """Give back the unread mail of a conversation; return what was sent by another one of this store."""
+    unread = mail_rows.list_unread(db, key)
+    notices.add(db, unread, NoticeState.EVICTED, DELETED_UNREAD)
+    senders = mail_rows.find_conversations(db, {mail.from_goal for mail in unread})
+    own = [mail for mail in unread if mail.from_goal in senders]
+    for mail in own:
+        lost_mail.keep_returned(db, mail, DELETED_UNREAD, now)
+    return [ReturnedMail(mail=mail, state=NoticeState.EVICTED, reason=DELETED_UNREAD) for mail in own]
 
 
 def sweep_parts(db: apsw.Connection) -> None:

@@ -1,6 +1,7 @@
-"""Mail that was evicted or given back, and of which its sender or its receiver was not told. Used by mail.py.
+"""Mail that was evicted or given back, and of which its sender or its receiver was not told.
 
-They are told once the table of deliveries has the id of that (domain/lost_mail.py).
+They are told once the table of deliveries has the id of that (domain/lost_mail.py). Used by mail.py, outbox.py and
+deletion.py.
 """
 
 import apsw
@@ -19,7 +20,8 @@ from moot.domain.lost_mail import (
     make_returned,
 )
 from moot.domain.mail import Mail
-from moot.store import notices, rows
+from moot.domain.outbox import MOST_FAILED
+from moot.store import dialect, notices, rows
 from moot.store.mail_rows import COLUMNS, FROM, IS_DEAD, make_mail
 
 _mail = msgspec.json.Decoder(Mail)
@@ -37,6 +39,10 @@ _RETURNED = (
     "SELECT content, reason, failed_at FROM outbox WHERE failed_at > 0 AND conversation = ?"
     f" AND {_IS_UNTOLD.format(told=TOLD_SENDER, table='outbox')} ORDER BY number DESC LIMIT {MOST_LOST}"
 )
+_TOO_MANY_FAILED = (
+    "outbox WHERE number IN (SELECT number FROM outbox WHERE failed_at > 0"
+    " ORDER BY failed_at DESC, number DESC LIMIT ? OFFSET ?)"
+)
 
 
 def list_untold(db: apsw.Connection, key: ConversationKey) -> list[LostMail]:
@@ -50,6 +56,14 @@ def list_untold(db: apsw.Connection, key: ConversationKey) -> list[LostMail]:
     sent = [make_evicted(make_mail(store, row), row[-2], row[-1]) for row in evicted]
     given_back = [make_returned(_mail.decode(content), *why) for content, *why in db.execute(_RETURNED, (number,))]
     return missed + sent + [each for each in given_back[::-1] if each is not None]
+
+
+def keep_returned(db: apsw.Connection, mail: Mail, reason: str, now: float) -> None:
+    """Keep a mail of this store that was given back, so that its sender is told; the oldest of too many is removed."""
+    notices.insert(db, mail.id, mail)
+    db.execute("UPDATE outbox SET failed_at = ?, reason = ? WHERE id = ?", (now, reason, mail.id))
+    forget_told(db, _TOO_MANY_FAILED, dialect.ALL_ROWS, MOST_FAILED)
+    db.execute(f"DELETE FROM {_TOO_MANY_FAILED}", (dialect.ALL_ROWS, MOST_FAILED))
 
 
 def forget_told(db: apsw.Connection, rest: str, *values: object) -> None:

@@ -14,27 +14,23 @@ from moot.domain.goal import MailTarget
 from moot.domain.inbox_message import NoticeState
 from moot.domain.mail import DeadMail, Mail
 from moot.domain.outbox import (
-    MOST_FAILED,
     OutboxItem,
     Position,
     Receipt,
     ReceiptResult,
     ReturnedMail,
+    make_gone_error,
     make_resent_id,
 )
 from moot.domain.ports.outbox import CheckTokens, JudgeMail
 from moot.domain.token import Token
-from moot.store import dialect, lost_mail, mail_rows, notices, rows, sent_bridges, tokens
+from moot.store import lost_mail, mail_rows, notices, rows, sent_bridges, tokens
 from moot.store.mail import find_targets
 from moot.store.sqlite import SqliteStore
 
 _COLUMNS = "number, id, content, notice, reason, stream, sequence"
 _IS_WAITING = "failed_at = 0 AND notice = ''"
 _MOST_WAITING = "SELECT coalesce((SELECT max(number) FROM outbox) - (SELECT min(number) FROM outbox) + 1, 0)"
-_TOO_MANY_FAILED = (
-    "outbox WHERE number IN (SELECT number FROM outbox WHERE failed_at > 0"
-    " ORDER BY failed_at DESC, number DESC LIMIT ? OFFSET ?)"
-)
 _mail = msgspec.json.Decoder(Mail)
 
 
@@ -215,10 +211,7 @@ def _fail(db: apsw.Connection, returned: ReturnedMail, now: float) -> ReturnedMa
         if failed_at or goal_id != mail.goal_id:
             return None
         mail = _mail.decode(content)
-    notices.insert(db, mail.id, mail)
-    db.execute("UPDATE outbox SET failed_at = ?, reason = ? WHERE id = ?", (now, returned.reason, mail.id))
-    lost_mail.forget_told(db, _TOO_MANY_FAILED, dialect.ALL_ROWS, MOST_FAILED)
-    db.execute(f"DELETE FROM {_TOO_MANY_FAILED}", (dialect.ALL_ROWS, MOST_FAILED))
+    lost_mail.keep_returned(db, mail, returned.reason, now)
     return replace(returned, mail=mail)
 
 
@@ -251,9 +244,12 @@ def _expire(db: apsw.Connection, before: float, reason: str, now: float, batch: 
 
 
 def _resend(db: apsw.Connection, mail_id: str, now: float) -> Mail:
-    content = db.execute("SELECT content FROM outbox WHERE id = ? AND failed_at > 0", (mail_id,)).get
-    if content is None:
+    found = db.execute("SELECT content, store FROM outbox WHERE id = ? AND failed_at > 0", (mail_id,)).fetchone()
+    if found is None:
         raise NotFound(f"there is no mail {mail_id} that was given back", fix="List it with `moot peers dead`.")
+    content, store = found
+    if store == notices.load_store_number(db):
+        raise make_gone_error(mail_id)
     mail = _mail.decode(content)
     again = replace(mail, id=make_resent_id(mail), sent_at=now)
     lost_mail.forget_told(db, "outbox WHERE id = ?", mail_id)

@@ -41,7 +41,7 @@ class SqliteRetention:
         is_indexed = False
         for key in found:
             # One transaction per run, so that other writers need not wait for all of them.
-            is_indexed |= await self._store.write(partial(_let_go, key, self._store.node), "retention")
+            is_indexed |= await self._store.write(partial(_let_go, key, self._store.node, now), "retention")
         if found:
             await self._store.write(deletion.sweep_parts, "retention")
         if is_indexed:
@@ -74,7 +74,7 @@ def _list_expired(db: apsw.Connection, failed: float, fine: float, most: int, ba
     return [ConversationKey(agent, sender) for agent, sender in found]
 
 
-def _let_go(key: ConversationKey, node: int, db: apsw.Connection) -> bool:
+def _let_go(key: ConversationKey, node: int, now: float, db: apsw.Connection) -> bool:
     """Delete a run except for its usage and its end; return whether any of it was in a search index."""
     try:
         if nodes.find_held(db, key, node) is None:
@@ -85,7 +85,7 @@ def _let_go(key: ConversationKey, node: int, db: apsw.Connection) -> bool:
     # Reports that the run received after its end are part of its conversation and are deleted with it.
     spending.keep_past(db, key)
     found_runs.keep_past(db, key)
-    gone = deletion.remove(db, key, node)
+    gone = deletion.remove(db, key, node, now).counts
     return bool(gone.archives or gone.memories)
 
 

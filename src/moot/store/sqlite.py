@@ -16,7 +16,7 @@ from moot.domain.conversation import (
     Recollection,
     StoppedTurn,
 )
-from moot.domain.deletion import DeletionCounts
+from moot.domain.deletion import Deletion, DeletionCounts
 from moot.domain.digest import Visit
 from moot.domain.errors import StoreError
 from moot.domain.message import Entry, Message
@@ -147,10 +147,10 @@ class SqliteStore:
     async def count_deletion(self, key: ConversationKey) -> DeletionCounts:
         return await self._read(lambda db: deletion.count_deletion(db, key))
 
-    async def delete(self, key: ConversationKey) -> DeletionCounts:
-        counts = await self._write(lambda db: deletion.delete(db, key, self.node), "delete")
+    async def delete(self, key: ConversationKey, *, now: float) -> Deletion:
+        gone = await self._write(lambda db: deletion.delete(db, key, self.node, now), "delete")
         await self.purge(rewrite=True)
-        return counts
+        return gone
 
     async def purge(self, *, rewrite: bool = False) -> None:
         """Remove deleted text from the indexes and the log, and with `rewrite` from old pages too."""

@@ -133,7 +133,7 @@ async def test_nothing_of_a_deleted_conversation_is_left_in_any_table(store: Sql
         messages=5, archives=1, runs=3, memories=1, tasks=1, notes=1, outputs=1, lessons=2, rules=1
     )  # fmt: skip
     assert await store.count_deletion(DOOMED) == expected
-    assert await store.delete(DOOMED) == expected
+    assert (await store.delete(DOOMED, now=1000.0)).counts == expected
 
     assert await store.read(lambda db: list(traces(db, CANARY))) == []
     assert await store.read(lambda db: set(traces(db, "honolulan"))) == kept
@@ -147,7 +147,7 @@ async def test_nothing_of_a_deleted_conversation_is_left_in_any_table(store: Sql
 async def test_a_teammate_still_at_work_is_left_alone_when_its_conversation_goes(store: SqliteStore) -> None:
     await fill(store, DOOMED, CANARY)
     live = await delegate(store, DOOMED, CANARY, ended=False)
-    await store.delete(DOOMED)
+    await store.delete(DOOMED, now=1000.0)
     assert [owned.run.id for owned in await store.list_live_runs()] == [live]
     assert await store.get_run(live) is not None
 
@@ -159,7 +159,7 @@ async def test_the_bytes_of_a_deleted_conversation_are_overwritten_in_the_file(s
     # Many pages of it, so that some are let go of whole.
     entries = [tool_result(f"call_{number}", f"{CANARY} " * 2_000) for number in range(40)]
     await store.append(DOOMED, "", entries, now=6.0)
-    await store.delete(DOOMED)
+    await store.delete(DOOMED, now=1000.0)
     await store.backup(f"{store.path}.copy")
     data = Path(f"{store.path}.copy").read_bytes()  # noqa: ASYNC240
     assert b"honolulan" in data
@@ -175,7 +175,7 @@ async def test_no_file_of_the_store_holds_a_word_that_was_deleted_or_moved_befor
         await store.set_title(DOOMED, f"{CANARY} {number} " * 9)
         await store.append(DOOMED, "", [tool_result(f"call_{number}", f"{CANARY} " * (number * 7))], now=6.0)
         await store.append(BESIDE, "", [tool_result(f"call_{number}", "honolulan " * (number * 5))], now=6.0)
-    await store.delete(DOOMED)
+    await store.delete(DOOMED, now=1000.0)
     for part in ("", "-wal"):
         data = Path(f"{store.path}{part}").read_bytes()  # noqa: ASYNC240
         assert CANARY.encode() not in data, part
@@ -189,7 +189,7 @@ async def test_a_log_that_a_reader_needs_is_emptied_when_it_is_done(store: Sqlit
     reader = apsw.Connection(str(store.path), flags=apsw.SQLITE_OPEN_READONLY)
     reader.execute("BEGIN")
     assert reader.execute("SELECT count(*) FROM messages").get > 0
-    await store.delete(DOOMED)
+    await store.delete(DOOMED, now=1000.0)
     log = Path(f"{store.path}-wal")
     assert CANARY.encode() in log.read_bytes()  # noqa: ASYNC240
     reader.close()
@@ -202,5 +202,5 @@ async def test_a_log_that_a_reader_needs_is_emptied_when_it_is_done(store: Sqlit
 async def test_a_rule_of_a_deleted_conversation_allows_nothing_in_the_next_one(store: SqliteStore) -> None:
     await fill(store, DOOMED, CANARY)
     await fill(store, BESIDE, "honolulan")
-    await store.delete(DOOMED)
+    await store.delete(DOOMED, now=1000.0)
     assert {rule.sender for rule in await SqliteRules(store).load()} == {BESIDE.sender}

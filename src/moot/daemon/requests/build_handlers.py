@@ -207,6 +207,7 @@ def _build_records(d: HandlerDependencies) -> RecordRequests:
             redact=d.redactor.mask_secrets,
             workspaces=d.workspaces,
             gate=d.runtime.gate,
+            peers=d.runtime.peers,
         )
     )
 

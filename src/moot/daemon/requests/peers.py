@@ -142,7 +142,7 @@ class PeerRequests:
         return found
 
     async def _list_returned(self) -> list[DeadMail]:
-        """Return the newest mail that other daemons gave back, as much as fits into an answer."""
+        """Return the newest mail that was given back, as much as fits into an answer."""
         found = await self._outbox.list_failed(limit=_MOST_DEAD)
         sizes = accumulate(len(each.mail.body.encode()) for each in found)
         return [each for each, size in zip(found, sizes, strict=True) if size <= PAGE_BYTES]
@@ -170,7 +170,7 @@ class PeerRequests:
         mail_id = message.resend_mail.mail_id
         dead = await self._mail.find_dead(mail_id)
         if dead is None and principal.is_owner:
-            # It may have been given back by another daemon.
+            # It may have been given back.
             reply.send(pb.ServerMessage(mail_resent=mail_info(await self._sender.resend_to_remote(mail_id))))
             return
         if dead is None or not await self._owns(principal, dead):

@@ -27,6 +27,7 @@ from moot.engine.gate import Gate
 from moot.engine.lanes import Ticket
 from moot.engine.request_factory import RequestFactory
 from moot.engine.runs import Runs
+from moot.multiagent.peers.peers import Peers
 from moot.tools.exec.jobs import Jobs
 from moot.tools.files.change_log import ChangeLog
 from moot.wire import moot_pb2 as pb
@@ -53,6 +54,7 @@ class RecordDependencies(Struct, frozen=True, kw_only=True):
     # Removes the secrets of the vault from a text.
     redact: Callable[[str], str]
     gate: Gate
+    peers: Peers
 
 
 class RecordRequests:
@@ -221,11 +223,12 @@ class RecordRequests:
             # First, so that an interrupted deletion is visible and can be repeated.
             await self._d.workspaces.remove(key)
             await asyncio.to_thread(self._d.changes.forget, key)
-            gone = await self._store.delete(key)
+            gone = await self._store.delete(key, now=self._clock.now())
             self._runs.histories.drop(key)
+            await self._d.peers.announce_returned(gone.returned)
             self._d.asks.rules.invalidate()
             await self._d.asks.refresh_all()
-            return gone
+            return gone.counts
 
         counts = await (
             self._runs.run_exclusively(key, "deletion", remove) if confirmed else self._store.count_deletion(key)

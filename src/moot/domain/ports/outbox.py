@@ -69,7 +69,7 @@ class Outbox(Protocol):
     async def count_waiting(self) -> int: ...
 
     async def list_failed(self, *, limit: int) -> list[DeadMail]:
-        """Return mail that other daemons gave back, newest first."""
+        """Return mail that was given back, newest first."""
         ...
 
     async def expire(self, *, before: float, reason: str, now: float, batch: int) -> list[ReturnedMail]:
@@ -80,7 +80,10 @@ class Outbox(Protocol):
         ...
 
     async def resend(self, mail_id: str, *, now: float) -> Mail:
-        """Send a mail that was given back once more, as a new one; return that. Raise NotFound if there is none."""
+        """Send a mail that was given back once more, as a new one; return that.
+
+        Raise NotFound if there is none, and Conflict if the conversation of this store that it was for was deleted.
+        """
         ...
 
 

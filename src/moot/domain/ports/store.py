@@ -16,7 +16,7 @@ from moot.domain.conversation import (
     Recollection,
     StoppedTurn,
 )
-from moot.domain.deletion import DeletionCounts
+from moot.domain.deletion import Deletion, DeletionCounts
 from moot.domain.digest import Visit
 from moot.domain.message import Entry, Message
 from moot.domain.owner import OwnedRun, Owner
@@ -177,7 +177,9 @@ class Store(Protocol):
         ...
 
     async def count_deletion(self, key: ConversationKey) -> DeletionCounts: ...
-    async def delete(self, key: ConversationKey) -> DeletionCounts: ...
+    async def delete(self, key: ConversationKey, *, now: float) -> Deletion:
+        """Delete a conversation and those of its teammates; their unread mail comes back to its senders."""
+        ...
 
     async def find_run(self, key: ConversationKey, client_message_id: str) -> Run | None: ...
     async def find_retried(self, key: ConversationKey, prefix: str, *, since: float) -> Run | None: ...

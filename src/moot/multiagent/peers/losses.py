@@ -38,7 +38,7 @@ class Losses:
                 self._note(sender)
 
     async def announce_returned(self, returned: Sequence[ReturnedMail]) -> None:
-        """Announce to its senders the mail that other daemons gave back."""
+        """Announce to its senders the mail that other daemons gave back, or that was deleted unread."""
         senders = await self._find_senders([each.mail for each in returned])
         for each in returned:
             sender = senders.get(each.mail.from_goal)

@@ -1,6 +1,6 @@
 """Peers: everything that lets agents write to each other, built from ports. Built by multiagent/runtime.py."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from msgspec import Struct
@@ -9,6 +9,7 @@ from moot.agents.registry import Registry
 from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
 from moot.domain.events import Event, EventSource, MailDelivered, RunEnded, RunStarted
+from moot.domain.outbox import ReturnedMail
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
 from moot.domain.ports.tool import Tool
@@ -136,6 +137,12 @@ class Peers:
         """Leave the broker."""
         if self.others is not None:
             await self.others.stop()
+
+    async def announce_returned(self, returned: Sequence[ReturnedMail]) -> None:
+        """Announce to its senders the unread mail of a deleted conversation; those on other daemons get a notice."""
+        await self._losses.announce_returned(returned)
+        if self.others is not None:
+            self.others.relay.wake()
 
     def _on_run_ended(self, event: Event) -> None:
         """Wake an agent for the mail that an ended run did not show; evict that of a goal, which nobody will read."""

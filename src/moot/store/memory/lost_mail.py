@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from moot.domain.goal import make_goal_id
 from moot.domain.lost_mail import (
     MOST_LOST,
@@ -12,7 +14,10 @@ from moot.domain.lost_mail import (
     make_missed,
     make_returned,
 )
-from moot.store.memory.database import ConversationRow, Database, MailRow
+from moot.domain.mail import Mail
+from moot.domain.outbox import MOST_FAILED
+from moot.store.memory import notices
+from moot.store.memory.database import ConversationRow, Database, MailRow, OutboxRow
 
 
 def list_untold(db: Database, conversation: ConversationRow | None) -> list[LostMail]:
@@ -45,6 +50,23 @@ def _list_returned(db: Database, conversation: int) -> list[LostMail]:
     rows.sort(key=lambda row: row.item.number)
     made = (make_returned(row.item.mail, row.item.reason, row.failed_at) for row in rows[-MOST_LOST:])
     return [lost for lost in made if lost is not None]
+
+
+def list_failed(db: Database) -> list[OutboxRow]:
+    """Return the mail that was given back, newest first."""
+    found = [row for row in db.outbox if row.failed_at]
+    return sorted(found, key=lambda row: (row.failed_at, row.item.number), reverse=True)
+
+
+def keep_returned(db: Database, mail: Mail, reason: str, now: float) -> OutboxRow:
+    """Keep a mail of this store that was given back, so that its sender is told; the oldest of too many is removed."""
+    notices.insert(db, mail.id, mail)
+    row = db.outbox[mail.id]
+    db.outbox.put(mail.id, replace(row, item=replace(row.item, reason=reason), failed_at=now))
+    for old in list_failed(db)[MOST_FAILED:]:
+        forget_told(db, [old.item.id])
+        db.outbox.remove(old.item.id)
+    return row
 
 
 def forget_told(db: Database, mail_ids: Iterable[str]) -> None:

@@ -14,13 +14,13 @@ from moot.domain.goal import MailTarget
 from moot.domain.inbox_message import NoticeState
 from moot.domain.mail import DeadMail, Mail
 from moot.domain.outbox import (
-    MOST_FAILED,
     KnownDaemon,
     OutboxItem,
     Position,
     Receipt,
     ReceiptResult,
     ReturnedMail,
+    make_gone_error,
     make_resent_id,
 )
 from moot.domain.ports.outbox import CheckTokens, JudgeMail
@@ -78,7 +78,7 @@ class MemoryOutbox:
         return await self._read(_count_waiting)
 
     async def list_failed(self, *, limit: int) -> list[DeadMail]:
-        return await self._read(lambda db: [_read_dead(row) for row in _list_failed(db)[:limit]])
+        return await self._read(lambda db: [_read_dead(row) for row in lost_mail.list_failed(db)[:limit]])
 
     async def expire(self, *, before: float, reason: str, now: float, batch: int) -> list[ReturnedMail]:
         return await self._write(lambda db: _expire(db, before, reason, now, batch))
@@ -186,19 +186,8 @@ def _fail(db: Database, returned: ReturnedMail, now: float) -> ReturnedMail | No
     # Only the daemon it was for can give it back.
     if before is not None and (before.failed_at or before.item.goal_id != mail.goal_id):
         return None
-    if before is None:
-        notices.insert(db, mail.id, mail)
-    row = db.outbox[mail.id]
-    db.outbox.put(mail.id, replace(row, item=replace(row.item, reason=returned.reason), failed_at=now))
-    for old in _list_failed(db)[MOST_FAILED:]:
-        lost_mail.forget_told(db, [old.item.id])
-        db.outbox.remove(old.item.id)
+    row = lost_mail.keep_returned(db, mail, returned.reason, now)
     return replace(returned, mail=row.item.mail)
-
-
-def _list_failed(db: Database) -> list[OutboxRow]:
-    found = [row for row in db.outbox if row.failed_at]
-    return sorted(found, key=lambda row: (row.failed_at, row.item.number), reverse=True)
 
 
 def _read_dead(row: OutboxRow) -> DeadMail:
@@ -222,6 +211,8 @@ def _resend(db: Database, mail_id: str, now: float) -> Mail:
     row = db.outbox.get(mail_id)
     if row is None or not row.failed_at:
         raise NotFound(f"there is no mail {mail_id} that was given back", fix="List it with `moot peers dead`.")
+    if row.store == db.identity:
+        raise make_gone_error(mail_id)
     mail = replace(row.item.mail, id=make_resent_id(row.item.mail), sent_at=now)
     lost_mail.forget_told(db, [mail_id])
     db.outbox.remove(mail_id)

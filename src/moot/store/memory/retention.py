@@ -6,9 +6,10 @@ from msgspec.structs import fields, replace
 
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
-from moot.domain.deletion import DeletionCounts
+from moot.domain.deletion import DELETED_UNREAD, Deletion, DeletionCounts
 from moot.domain.goal import make_goal_id
 from moot.domain.inbox_message import NoticeState
+from moot.domain.outbox import ReturnedMail
 from moot.domain.run import Run, RunEnd, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.senders import CHILD_SENDER
 from moot.domain.step_record import Part
@@ -17,7 +18,7 @@ from moot.domain.usage import Usage, UsageRow
 from moot.store.memory import accounts, documents, found_runs, lost_mail, nodes, notices, workflows
 from moot.store.memory.cron_jobs import remove_job
 from moot.store.memory.database import Database, PastRunRow, RunRow
-from moot.store.memory.mail import list_unread
+from moot.store.memory.mail import find_conversation, list_unread
 from moot.store.memory.transactions import Transactions
 
 _DAY = 86_400.0
@@ -71,15 +72,16 @@ def _rules(db: Database, key: ConversationKey) -> list[int]:
     return [number for number, rule in db.rules.pairs() if (rule.agent, rule.sender) == key]
 
 
-def delete(db: Database, key: ConversationKey) -> DeletionCounts:
+def delete(db: Database, key: ConversationKey, now: float) -> Deletion:
     counts = count_deletion(db, key)
+    returned: list[ReturnedMail] = []
     for one in (*_list_teammate_conversations(db, key), key):
-        _remove(db, one)
+        returned += _remove(db, one, now)
         _remove_spend(db, one)
     for past in [past for past in db.past_spend.pairs() if past[0][:2] == key]:
         db.past_spend.remove(past[0])
     sweep_parts(db)
-    return counts
+    return Deletion(counts=counts, returned=returned)
 
 
 def _remove_spend(db: Database, key: ConversationKey) -> None:
@@ -87,8 +89,8 @@ def _remove_spend(db: Database, key: ConversationKey) -> None:
         db.other_spend.remove(place)
 
 
-def _remove(db: Database, key: ConversationKey) -> None:
-    """Remove one conversation with everything that belongs to it."""
+def _remove(db: Database, key: ConversationKey, now: float) -> list[ReturnedMail]:
+    """Remove one conversation with everything that belongs to it; return the mail that comes back."""
     row = nodes.require_held(db, key)
     for seq in range(1, row.last_seq + 1):
         db.messages.remove((row.id, seq))
@@ -97,13 +99,14 @@ def _remove(db: Database, key: ConversationKey) -> None:
     db.imported_stopped_turns.remove(row.id)
     for run in db.runs.find("conversation", row.id):
         _remove_run(db, run)
-    _remove_mail(db, row.id)
+    returned = _remove_mail(db, row.id, now)
     workflows.remove_of_conversation(db, key)
     for table in (db.asks, db.past_attempts, db.notes, db.outputs):
         table.remove_all("conversation", row.id)
     _remove_of_pair(db, key)
     db.librarian_progress.remove(row.id)
     db.conversations.remove(row.id)
+    return returned
 
 
 def _remove_of_pair(db: Database, key: ConversationKey) -> None:
@@ -119,11 +122,9 @@ def _remove_of_pair(db: Database, key: ConversationKey) -> None:
         db.rules.remove(number)
 
 
-def _remove_mail(db: Database, conversation: int) -> None:
+def _remove_mail(db: Database, conversation: int, now: float) -> list[ReturnedMail]:
     lost_mail.forget_of_conversation(db, conversation)
-    notices.add(
-        db, list_unread(db, db.conversations[conversation]), NoticeState.EVICTED, "its conversation was deleted"
-    )
+    returned = _return_unread(db, conversation, now)
     for item in db.outbox.find("conversation", conversation):
         if item.failed_at:
             db.outbox.remove(item.item.id)
@@ -131,6 +132,17 @@ def _remove_mail(db: Database, conversation: int) -> None:
         db.deliveries.remove(row.mail.id)
     db.mail.remove_all("conversation", conversation)
     db.sent_bridges.remove_all("sender", make_goal_id(db.identity, conversation))
+    return returned
+
+
+def _return_unread(db: Database, conversation: int, now: float) -> list[ReturnedMail]:
+    """Give back the unread mail of a conversation; return what was sent by another one of this store."""
+    unread = list_unread(db, db.conversations[conversation])
+    notices.add(db, unread, NoticeState.EVICTED, DELETED_UNREAD)
+    own = [mail for mail in unread if find_conversation(db, mail.from_goal) is not None]
+    for mail in own:
+        lost_mail.keep_returned(db, mail, DELETED_UNREAD, now)
+    return [ReturnedMail(mail=mail, state=NoticeState.EVICTED, reason=DELETED_UNREAD) for mail in own]
 
 
 def _remove_run(db: Database, run: RunRow) -> None:
@@ -175,21 +187,21 @@ class MemoryRetention:
 
         return await self._transactions.write(
             lambda db: (
-                _expire(db, is_old, config.most, batch)
+                _expire(db, is_old, config.most, batch, now)
                 + workflows.expire(db, config, now, batch)
                 + _expire_audit(db, max(failed, fine), batch)
             )
         )
 
 
-def _expire(db: Database, is_old: IsOld, most: int, batch: int) -> int:
+def _expire(db: Database, is_old: IsOld, most: int, batch: int, now: float) -> int:
     expired = _list_expired(db, is_old, most, batch)
     for run in expired:
         conversation = db.conversations.get(run.conversation)
         # Another living daemon deletes its own runs.
         if conversation is not None and (conversation.node == db.node or conversation.node not in db.nodes):
             # Reports that arrived after its end belong to its conversation and are removed with it.
-            _let_go(db, conversation.key)
+            _let_go(db, conversation.key, now)
     if expired:
         sweep_parts(db)
     return len(expired) + _expire_notes(db, is_old, most, batch)
@@ -222,7 +234,7 @@ def _is_done(db: Database, row: RunRow) -> bool:
     return not (found_runs.is_owed(db, row) or is_working or is_continued or is_needed)
 
 
-def _let_go(db: Database, key: ConversationKey) -> None:
+def _let_go(db: Database, key: ConversationKey, now: float) -> None:
     """Delete a run, keeping its usage and its end."""
     conversation = nodes.require_held(db, key)
     _keep_spend(db, key)
@@ -230,7 +242,7 @@ def _let_go(db: Database, key: ConversationKey) -> None:
         if row.is_ended and row.parent_id in db.runs:
             past = _past_run(db, row)
             db.past_runs.put(row.id, PastRunRow(number=row.number, run=past))
-    _remove(db, key)
+    _remove(db, key, now)
 
 
 def _keep_spend(db: Database, key: ConversationKey) -> None:

@@ -15,7 +15,7 @@ from moot.domain.conversation import (
     Recollection,
     StoppedTurn,
 )
-from moot.domain.deletion import DeletionCounts
+from moot.domain.deletion import Deletion, DeletionCounts
 from moot.domain.digest import Visit
 from moot.domain.errors import BadRequest
 from moot.domain.message import Entry, Message
@@ -106,8 +106,8 @@ class MemoryStore:
     async def count_deletion(self, key: ConversationKey) -> DeletionCounts:
         return await self._read(lambda db: retention.count_deletion(db, key))
 
-    async def delete(self, key: ConversationKey) -> DeletionCounts:
-        return await self._write(lambda db: retention.delete(db, key))
+    async def delete(self, key: ConversationKey, *, now: float) -> Deletion:
+        return await self._write(lambda db: retention.delete(db, key, now))
 
     async def restore_conversation(
         self,

@@ -65,6 +65,7 @@ def records(store: Kept) -> Any:
             workspaces=idle,
             redact=idle,
             gate=idle,
+            peers=idle,
         )
     )
 

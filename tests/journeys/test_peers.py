@@ -308,6 +308,12 @@ async def test_mail_wakes_an_idle_agent_that_allows_it_and_the_answer_can_be_wai
             # What happened while the person was away says what the run was about.
             await eventually(lambda: "completed: mail from ada: how many?" in daemon.cli("digest", "bob").stdout)
             assert "PEER MESSAGES" not in daemon.cli("digest", "bob").stdout
+            (woken,) = [run for run in daemon.cli_json("trace")["data"] if run["request"] == "mail from ada: how many?"]
+            for shown in (("trace",), ("trace", woken["run_id"]), ("show", woken["run_id"])):
+                told = daemon.cli(*shown).stdout
+                assert "mail from ada: how many?" in told
+                assert "peer-message" not in told
+                assert "PEER MESSAGES" not in told
 
 
 async def test_two_agents_that_answer_each_other_stop_at_the_budget(home: Home) -> None:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from moot.domain.ask import Ask
-from moot.domain.mail import MAIL_AUTHOR, Mail, list_mail_in
+from moot.domain.mail import MAIL_AUTHOR, Mail, describe_request, list_mail_in
 from moot.domain.message import Entry, Role
 from moot.domain.run import Run, RunKind
 from moot.domain.user_message import UserMessage, find_user_messages
@@ -77,14 +77,8 @@ def _list_messages(entries: Sequence[Entry]) -> Iterable[DigestItem]:
 def _list_runs(runs: Iterable[Run]) -> Iterable[DigestItem]:
     for run in runs:
         if run.end is not None and run.kind is not RunKind.TEAMMATE:
-            text = f"{run.end.outcome}: {_describe_request(run)}"
+            text = f"{run.end.outcome}: {describe_request(run.instruction, run.request.author)}"
             yield DigestItem(kind=DigestKind.RUN, at=run.ended_at, agent=run.agent, text=text, id=run.id)
-
-
-def _describe_request(run: Run) -> str:
-    """Return what a run was asked: of one that mail has started, the first message."""
-    mails = list_mail_in(run.instruction) if run.request.author == MAIL_AUTHOR else []
-    return f"mail from {mails[0][0]}: {mails[0][1]}" if mails else run.instruction
 
 
 def _list_mail(entries: Sequence[Entry], unread: Iterable[Mail]) -> Iterable[DigestItem]:

@@ -124,3 +124,9 @@ def is_mail_text(text: str) -> bool:
 def list_mail_in(text: str) -> list[tuple[str, str]]:
     """Return sender and body of each message in a text made by `render_mail`."""
     return [(unescape(match[1]), unescape(match[4]).removesuffix("\n")) for match in _BLOCK.finditer(text)]
+
+
+def describe_request(content: str, author: str) -> str:
+    """Return what a run was asked, for a person: the content of its message, without the blocks of mail."""
+    mails = list_mail_in(content) if author == MAIL_AUTHOR else []
+    return "\n".join(f"mail from {sender}: {body}" for sender, body in mails) or content

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from moot.domain.ask import Ask
 from moot.domain.conversation import ConversationKey
+from moot.domain.mail import describe_request
 from moot.domain.owner import Location, OwnedRun
 from moot.domain.run import Limits, Run, RunEnd, RunKind, RunRequest, RunStatus
 from moot.domain.run_view import Condition, GrantState, RunView, TeammateStatus, status_of
@@ -133,7 +134,7 @@ def _turn(request: RunRequest) -> pb.RunInfo:
         sender=request.key.sender,
         root_agent=request.key.agent,
         root_sender=request.key.sender,
-        instruction=request.content,
+        instruction=describe_request(request.content, request.author),
         cwd=request.cwd,
         limits=_limits(request.limits),
     )

@@ -11,6 +11,7 @@ from moot.daemon.requests.reply import Reply
 from moot.domain.config import RunLedgerConfig
 from moot.domain.errors import BadRequest
 from moot.domain.ledger import LedgerEntry, block_payload, replay
+from moot.domain.mail import describe_request
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.traces import TraceStore
 from moot.domain.trace import REPORTED_SECONDS, RecordedRun, TraceEvent
@@ -98,7 +99,7 @@ class TraceRequests:
             key_agent=run.request.key.agent,
             sender=run.request.key.sender,
             parent=run.parent_id,
-            request=self._redact(run.request.content)[:_REQUEST],
+            request=self._redact(describe_request(run.request.content, run.request.author))[:_REQUEST],
             started_at=run.started_at,
             seconds=max(0.0, (run.ended_at or now) - run.started_at) if run.started_at else 0.0,
             tree_tokens=recorded.tree_tokens,

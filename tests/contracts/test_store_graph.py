@@ -517,6 +517,23 @@ async def test_undoing_a_merge_restores_what_only_the_merge_contradicted(storage
 
 
 @with_storage
+async def test_undoing_a_merge_restores_what_only_a_fact_about_the_other_entity_replaced(storage: Storage) -> None:
+    graph = storage.graph
+    await graph.assert_fact(ME, fact("ada", "has_status", "active"), AT_1)
+    await graph.assert_fact(ME, fact("lov", "has_status", "idle"), AT_1)
+    await graph.merge(ME, "ada", "lov", "same", AT_1)
+    for status in ("busy", "away"):
+        await graph.replace_fact(ME, fact("ada", "has_status", status), "new", AT_2)
+    everything = await graph.list_facts(ME, FactFilter(subject="ada"))
+    assert [each.object for each in everything if not each.is_retracted] == ["away"]
+    undone = await graph.unmerge(ME, "lov", now=AT_5.now)
+    assert triples(undone.restored) == [("lov", "has_status", "idle")]
+    own, others = [await graph.list_facts(ME, FactFilter(subject=name)) for name in ("ada", "lov")]
+    assert [(each.object, each.is_retracted) for each in own] == [("active", True), ("busy", True), ("away", False)]
+    assert [(each.object, each.is_retracted) for each in others] == [("idle", False)]
+
+
+@with_storage
 async def test_a_fact_stated_under_an_alias_stays_with_it_also_if_the_entity_had_it(storage: Storage) -> None:
     graph = storage.graph
     await graph.assert_fact(ME, fact("ada", "works_at", "acme"), AT_1)

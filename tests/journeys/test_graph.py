@@ -509,3 +509,30 @@ def test_undoing_a_merge_says_which_facts_are_true_again(daemon: LiveDaemon, sen
         ("bob", "knows"),
         ("lov", "works_at"),
     ]
+
+
+async def test_undoing_a_merge_restores_the_status_that_the_other_entity_ended(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    def list_facts(subject: str) -> str:
+        return daemon.cli("graph", "facts", subject, "--as", sender).stdout
+
+    async with daemon.client() as talk:
+        for entity, status in (("oak", "planted"), ("elm", "felled")):
+            daemon.cli("graph", "add", entity, "has_status", status, "--as", sender)
+        daemon.cli("graph", "merge", "oak", "elm", "--as", sender)
+        (told,) = await do(
+            talk, provider, sender, call("ontology_action_set_entity_status", entity_id="oak", status="ill")
+        )
+        assert told["effects"] == ["oak has_status ill"]
+        assert "felled" not in list_facts("oak")
+        undone = daemon.cli("graph", "unmerge", "elm", "--as", sender).stdout
+        assert "Restored, because only the merge contradicted it: elm has_status felled." in undone
+        assert "felled" in list_facts("elm")
+        assert "planted" not in list_facts("oak")
+        # A status that is set for an alias belongs to it.
+        daemon.cli("graph", "merge", "oak", "elm", "--as", sender)
+        await do(talk, provider, sender, call("ontology_action_set_entity_status", entity_id="elm", status="sold"))
+        daemon.cli("graph", "unmerge", "elm", "--as", sender)
+        assert "sold" in list_facts("elm")
+        assert "ill" in list_facts("oak")

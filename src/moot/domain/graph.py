@@ -74,7 +74,7 @@ class Fact(Struct, frozen=True, kw_only=True):
     number: int = 0
     stated_subject: str = ""
     stated_object: str = ""
-    # The number of the fact that it lost a conflict to.
+    # The number of the fact that it lost a conflict to, or that replaced it under another name of a merged entity.
     lost_to: int = 0
 
     @property
@@ -157,7 +157,7 @@ class MergedEntity(Struct, frozen=True, kw_only=True):
 
     `facts` is how many facts are true of the merged or separated name, as subject or as object.
 
-    `restored` are facts that were wrong only because of the merge that is undone.
+    `restored` are facts that were retracted only because of the merge that is undone.
     """
 
     canonical: str

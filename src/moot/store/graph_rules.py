@@ -155,7 +155,10 @@ def replace_fact(rows: GraphRows, new: NewFact, reason: str, statement: Statemen
     wanted = FactFilter(subject=asserted.fact.subject, predicate=new.predicate, limit=_EVERYTHING)
     for fact in rows.list_facts(wanted, frozenset()):
         if fact.object != asserted.fact.object and not fact.is_retracted:
-            rows.retract_fact(fact, statement, reason, is_wrong=False)
+            # One that was stated of a merged entity under another name is true again when the merge is undone.
+            is_other = fact.stated_subject != asserted.fact.stated_subject
+            lost_to = asserted.fact.number if is_other else 0
+            rows.retract_fact(fact, statement, reason, is_wrong=False, lost_to=lost_to)
     return asserted
 
 
@@ -347,7 +350,7 @@ def _count_true(rows: GraphRows, entity_id: str, now: float) -> int:
 
 
 def _restore_separated(rows: GraphRows, root: int) -> tuple[Fact, ...]:
-    """Restore the facts that lost a conflict to one which is about another entity now."""
+    """Restore the facts that were retracted for one which is about another entity now."""
     lost = [fact for fact in rows.list_lost(root) if rows.get_fact(fact.lost_to).subject != fact.subject]
     for fact in lost:
         rows.restore_fact(fact.number)

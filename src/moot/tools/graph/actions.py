@@ -38,9 +38,10 @@ async def _link_entities(call: GraphCall, arguments: Arguments) -> AssertedFact:
 
 
 async def _set_entity_status(call: GraphCall, arguments: Arguments) -> AssertedFact:
-    entity = await call.graph.get_entity(call.owner, get_id(arguments, "entity_id"))
+    entity_id = get_id(arguments, "entity_id")
+    await call.graph.get_entity(call.owner, entity_id)
     reason = check_reason(get_text(arguments, "reason") or "the status has changed")
-    new = NewFact(subject=entity.id, predicate=STATUS_PREDICATE, object=get_id(arguments, "status"), source="action")
+    new = NewFact(subject=entity_id, predicate=STATUS_PREDICATE, object=get_id(arguments, "status"), source="action")
     return await call.graph.replace_fact(call.owner, new, reason, call.statement)
 
 

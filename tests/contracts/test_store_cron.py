@@ -73,6 +73,17 @@ async def end(storage: Storage, run_id: str) -> None:
 
 
 @with_storage
+async def test_a_prompt_does_not_replace_a_workflow_nor_a_workflow_a_prompt(storage: Storage) -> None:
+    jobs = [JOB, replace(JOB, id="cron-2", name="report", prompt="", workflow="steps: []")]
+    for job, kind in zip(jobs, ("a prompt", "a workflow"), strict=True):
+        await storage.cron.save(job)
+        other = jobs[1] if job is JOB else JOB
+        with pytest.raises(Conflict, match=f"there is a job '{job.name}' with {kind}"):
+            await storage.cron.save(replace(other, id="cron-3", name=job.name))
+    assert await storage.cron.list_jobs() == jobs
+
+
+@with_storage
 async def test_a_job_is_found_as_it_was_saved_and_replaced_by_name(storage: Storage) -> None:
     cron = storage.cron
     assert await cron.save(JOB) == (JOB, True)

@@ -185,6 +185,15 @@ def test_a_workflow_is_scheduled_from_a_file_and_a_prompt_of_that_name_is_not_re
     timed = write(tmp_path, DIAMOND.replace("steps:", "schedule: '@daily'\nsteps:").replace("diamond", "plain"))
     refused = daemon.cli("workflow", "save", timed, *mine)
     assert "there is a job 'plain' with a prompt" in refused.stderr
+    for taken in (("cron", "add", "diamond", "say hello"), ("workflow", "schedule", file, "--name", "plain")):
+        refused = daemon.cli(*taken, "--every", "2h", *mine)
+        assert refused.returncode != 0
+        assert "Choose another name, or remove that job first." in refused.stderr
+    jobs = daemon.cli_json("cron", *mine)["data"]
+    assert [(each["name"], each.get("workflow", False), each["schedule"]) for each in jobs] == [
+        ("diamond", True, "1h"),
+        ("plain", False, "1h"),
+    ]
     assert daemon.cli_json("workflow", *mine)["data"] == []
 
 

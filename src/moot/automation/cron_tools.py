@@ -51,7 +51,7 @@ class CronAdd:
         repeatable=True,
         description=(
             "Schedule a prompt: an agent works on it at the given times, and the result is reported in this "
-            "conversation. A job of the same name is replaced."
+            "conversation. A job of the same name is replaced, unless it runs a workflow."
         ),
         parameters={
             "type": "object",

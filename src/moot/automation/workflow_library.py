@@ -12,8 +12,8 @@ from moot.automation.cron_jobs import CronJobs, JobDraft
 from moot.automation.saved_workflows import SavedWorkflow, SavedWorkflows
 from moot.automation.workflow_executor import WorkflowExecutor
 from moot.domain.conversation import ConversationKey
-from moot.domain.cron_job import CronJob
-from moot.domain.errors import Conflict, NotFound
+from moot.domain.cron_job import CronJob, check_same_kind
+from moot.domain.errors import NotFound
 from moot.domain.schedule import ScheduleKind
 from moot.domain.workflow import Workflow
 from moot.domain.workflow_file import check_name, read_taint
@@ -44,8 +44,8 @@ class WorkflowLibrary(Struct, frozen=True, kw_only=True):
         name = check_name(order.name or workflow.name)
         known = await self._find_job(order.owner, name)
         if workflow.schedule is not None:
-            if known is not None and not known.workflow:
-                raise Conflict(f"there is a job {name!r} with a prompt", fix="Give the workflow another name.")
+            if known is not None:
+                check_same_kind(known, is_workflow=True)
             return name, await self.jobs.check(order.owner, _make_draft(order, name, workflow, workflow.schedule))
         if known is None or not known.workflow:
             return name, None

@@ -11,7 +11,7 @@ from msgspec import Struct
 from moot.domain.agent import ROOT
 from moot.domain.approval import digest
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import BadRequest
+from moot.domain.errors import BadRequest, Conflict
 from moot.domain.run import NO_MAIL_CAUSE, Limits, MailCause, Run, RunKind, RunRequest, RunStatus, Spawn
 from moot.domain.schedule import Schedule, ScheduleKind, parse_duration
 from moot.domain.senders import CRON_SENDER
@@ -165,6 +165,15 @@ def check_job_name(name: str) -> str:
             fix=f"Use up to {LONGEST_NAME} letters, digits, spaces and . : / @ + - _, beginning with a letter.",
         )
     return name
+
+
+def check_same_kind(known: CronJob, *, is_workflow: bool) -> None:
+    """Raise Conflict if a job would replace one of its name that has a workflow instead of a prompt, or the reverse."""
+    if bool(known.workflow) != is_workflow:
+        raise Conflict(
+            f"there is a job {known.name!r} with {'a workflow' if known.workflow else 'a prompt'}",
+            fix="Choose another name, or remove that job first.",
+        )
 
 
 def check_prompt(prompt: str) -> str:

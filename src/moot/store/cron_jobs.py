@@ -17,6 +17,7 @@ from moot.domain.cron_job import (
     JobIsolation,
     MissedRule,
     SkipReason,
+    check_same_kind,
 )
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.run import MailCause, Run
@@ -109,6 +110,7 @@ def _save(db: apsw.Connection, job: CronJob, node: int) -> tuple[CronJob, bool]:
         if count >= MOST_JOBS:
             raise BadRequest(f"there are {MOST_JOBS} jobs already", fix="Remove one first.")
     else:
+        check_same_kind(known, is_workflow=bool(job.workflow))
         job = replace(job, id=known.id, created_at=known.created_at)
     db.execute(
         f"INSERT INTO cron_jobs ({_COLUMNS}) VALUES ({', '.join('?' * 23)})"

@@ -15,6 +15,8 @@ class CronStore(Protocol):
     async def save(self, job: CronJob) -> tuple[CronJob, bool]:
         """Write a job. One of the same owner and name is replaced and keeps its id; return whether it is new.
 
+        Raise Conflict if only one of the two has a workflow.
+
         The conversation of the owner is created if need be, unless results are not told there. A job of a
         sender whose token was revoked is stored as paused, and `resume` raises Conflict for it.
         """

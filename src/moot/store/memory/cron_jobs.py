@@ -5,7 +5,15 @@ from itertools import islice
 from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
-from moot.domain.cron_job import MOST_FIRINGS, MOST_JOBS, CronJob, Firing, FiringRecord, SkipReason
+from moot.domain.cron_job import (
+    MOST_FIRINGS,
+    MOST_JOBS,
+    CronJob,
+    Firing,
+    FiringRecord,
+    SkipReason,
+    check_same_kind,
+)
 from moot.domain.errors import BadRequest, Conflict
 from moot.domain.run import Run
 from moot.domain.senders import SenderSet
@@ -81,6 +89,7 @@ def _save(db: Database, job: CronJob) -> tuple[CronJob, bool]:
         job = replace(job, is_paused=True, next_at=None)
     known = _find(db, job.owner, job.name)
     if known is not None:
+        check_same_kind(known, is_workflow=bool(job.workflow))
         job = replace(job, id=known.id, created_at=known.created_at)
     elif db.cron_jobs.count("owner", job.owner) >= MOST_JOBS:
         raise BadRequest(f"there are {MOST_JOBS} jobs already", fix="Remove one first.")

@@ -268,6 +268,33 @@ async def test_a_page_is_fetched_within_the_rules_and_taints_what_is_found(
         assert ("web",) in home.query("SELECT DISTINCT taint FROM messages WHERE role = 'tool'")
 
 
+async def test_a_secret_in_the_address_of_a_page_is_not_stored(home: Home, provider: Provider) -> None:
+    token = "open-sesame-4711-behind-the-hedge"
+    asked: list[str] = []
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        asked.append(request.query["key"])
+        return web.Response(text="The moor is closed in winter.", content_type="text/plain")
+
+    async with serving(answer) as site:
+        config = PROVIDER_CONFIG.replace("PROVIDER_URL", provider.url)
+        home.furnish(config=config + f'\n[web]\nallow_private = ["127.0.0.1:{site.port}"]\n')
+        address = f"{site.url}/page?key="
+        with daemon_thread(home) as daemon:
+            daemon.cli("secrets", "set", "gate", stdin=token)
+            async with daemon.client() as talk:
+                index = pb.IndexDocumentsMsg(agent="librarian", place=address + token)
+                for _ in range(2):
+                    stored = (await talk.ask(index_documents=index)).documents_indexed.source
+                (indexed,) = await do(talk, provider, "second", call("rag_index", source=address + token))
+                assert stored.place == indexed["place"] == f"{address}[SECRET:gate]"
+                assert asked[:2] == [token] * 2
+                forget = pb.ForgetSourceMsg(agent="librarian", source=address + token)
+                assert (await talk.ask(forget_source=forget)).sources.sources[0].place == stored.place
+        assert home.query("SELECT DISTINCT place FROM document_sources") == [(f"{address}[SECRET:gate]",)]
+        assert home.query("SELECT DISTINCT name FROM documents") == [(f"{address}[SECRET:gate]",)]
+
+
 async def test_archived_messages_are_indexed_for_their_agent_and_deleted_with_the_conversation(
     daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:

@@ -106,11 +106,17 @@ class Documents:
         self, owner: ConversationKey, address: str, taint: frozenset[str], charge: Charge
     ) -> tuple[Source, IndexReport]:
         page = await self._d.pages.fetch(address)
+        # The secret of an address is sent, but not stored.
+        address = await self._mask(address)
+        page = replace(page, address=address)
 
         async def put(owner: ConversationKey, source: Source) -> IndexReport:
             return await self._d.indexer.put_page(owner, source, page, charge)
 
         return await self._index_source(owner, SourceKind.PAGE, address, taint=taint | WEB, work=put)
+
+    async def _mask(self, text: str) -> str:
+        return await asyncio.to_thread(self._d.redact, text)
 
     async def _index_files(
         self, owner: ConversationKey, path: str, cwd: str, taint: frozenset[str], work: Work
@@ -305,7 +311,7 @@ class Documents:
 
     async def _find_source(self, owner: ConversationKey, name: str) -> SourceReport:
         """Return a source by its number, its place, or the end of its path."""
-        name = name.strip().rstrip("/")
+        name = (await self._mask(name)).strip().rstrip("/")
         sources = await self.list_sources(owner)
         exact = [each for each in sources if name in (str(each.source.label), each.source.place)]
         ending = name.removeprefix("./")

@@ -545,3 +545,24 @@ async def test_a_fact_stated_under_an_alias_stays_with_it_also_if_the_entity_had
     expected = [("lov", "knows", "bob"), ("lov", "works_at", "acme")]
     assert triples(await graph.list_facts(ME, FactFilter(subject="lov"))) == expected
     assert triples(await graph.list_facts(ME, FactFilter(subject="ada"))) == [("ada", "works_at", "acme")]
+
+
+@with_storage
+async def test_facts_and_conflicts_are_numbered_for_each_owner(storage: Storage) -> None:
+    graph = storage.graph
+    stated = (("ada", "born_in", "london"), ("ada", "knows", "bob"), ("ada", "born_in", "rome"))
+    for owner in (ME, "another", ME):
+        for triple in stated:
+            await graph.assert_fact(owner, fact(*triple), AT_1)
+    for owner in (ME, "another"):
+        assert [each.number for each in await graph.list_facts(owner, FactFilter())] == [1, 2, 3]
+        assert [each.number for each in await graph.list_facts(owner, FactFilter(after=1))] == [2, 3]
+        (conflict,) = await graph.list_conflicts(owner)
+        assert conflict.id == "conflict-1"
+        (lost,) = await graph.resolve(owner, "conflict-1", "rome", "register", AT_2)
+        assert (lost.number, lost.lost_to) == (1, 3)
+    await graph.clear(ME)
+    await graph.assert_fact(ME, fact(*stated[0]), AT_1)
+    assert [each.number for each in await graph.list_facts(ME, FactFilter())] == [1]
+    theirs = await graph.list_facts("another", FactFilter(subject="ada"))
+    assert [each.is_wrong for each in theirs] == [True, False, False]

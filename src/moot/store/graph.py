@@ -22,7 +22,7 @@ _TERM = "kind, name, status, is_exclusive, reason, changed_at, taint"
 _ENTITY = "SELECT number, id, type, root, parent, merge_reason, merge_taint, created_at, taint FROM graph_entities"
 # A fact with the names of its entities before and after merges: s and o are those it was asserted with.
 _FACT = (
-    "SELECT f.number, sr.id, f.predicate, orr.id, sr.type, s.type, orr.type, o.type, f.confidence, f.source,"
+    "SELECT f.label, sr.id, f.predicate, orr.id, sr.type, s.type, orr.type, o.type, f.confidence, f.source,"
     " f.valid_from, f.valid_to, f.recorded_at, f.retracted_at, f.is_wrong, f.reason, f.run_id,"
     " f.taint || ',' || s.taint || ',' || s.merge_taint || ',' || sr.taint || ',' || o.taint || ',' || o.merge_taint"
     " || ',' || orr.taint, s.id, o.id, f.lost_to FROM graph_facts AS f"
@@ -200,9 +200,10 @@ class SqlGraphRows:
         return self._facts
 
     def add_fact(self, new: NewFact, valid: Period, subject: EntityRow, target: EntityRow, statement: Statement) -> int:
-        self._db.execute(
+        label = self._db.execute(
             "INSERT INTO graph_facts (owner, subject, predicate, object, confidence, source, valid_from, valid_to,"
-            " recorded_at, run_id, taint) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " recorded_at, run_id, taint, label) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,"
+            " coalesce(max(label), 0) + 1 FROM graph_facts WHERE owner = ?1 RETURNING label",
             (
                 self._owner,
                 subject.number,
@@ -216,47 +217,49 @@ class SqlGraphRows:
                 statement.run_id,
                 rows.encode_taint(statement.taint),
             ),
-        )
+        ).get
         self._facts = self.count_facts() + 1 if self._facts >= 0 else -1
-        return self._db.last_insert_rowid()
+        return int(label)
 
     def confirm_fact(self, number: int, confidence: float, source: str, taint: frozenset[str]) -> None:
         self._db.execute(
-            "UPDATE graph_facts SET confidence = ?, source = ?, taint = ? WHERE number = ?",
-            (confidence, source, rows.encode_taint(taint), number),
+            "UPDATE graph_facts SET confidence = ?, source = ?, taint = ? WHERE owner = ? AND label = ?",
+            (confidence, source, rows.encode_taint(taint), self._owner, number),
         )
 
     def retract_fact(self, fact: Fact, statement: Statement, reason: str, *, is_wrong: bool, lost_to: int = 0) -> None:
         taint = rows.encode_taint(fact.taint | statement.taint)
         self._db.execute(
             "UPDATE graph_facts SET retracted_at = ?, is_wrong = ?, reason = ?, taint = ?, lost_to = ?"
-            " WHERE number = ?",
-            (statement.now, int(is_wrong), reason, taint, lost_to, fact.number),
+            " WHERE owner = ? AND label = ?",
+            (statement.now, int(is_wrong), reason, taint, lost_to, self._owner, fact.number),
         )
 
     def restore_fact(self, number: int) -> None:
         self._db.execute(
-            "UPDATE graph_facts SET retracted_at = 0, is_wrong = 0, reason = '', lost_to = 0 WHERE number = ?",
-            (number,),
+            "UPDATE graph_facts SET retracted_at = 0, is_wrong = 0, reason = '', lost_to = 0"
+            " WHERE owner = ? AND label = ?",
+            (self._owner, number),
         )
 
     def list_lost(self, root: int) -> list[Fact]:
         found = self._db.execute(
             f"{_FACT} WHERE f.number IN (SELECT number FROM graph_facts WHERE subject IN {_IN_GROUP} AND lost_to <> 0"
-            " UNION SELECT number FROM graph_facts WHERE lost_to IN"
-            f" (SELECT number FROM graph_facts WHERE subject IN {_IN_GROUP}) AND lost_to <> 0) ORDER BY f.number",
-            (root, root),
+            " UNION SELECT number FROM graph_facts WHERE owner = ? AND lost_to IN"
+            f" (SELECT label FROM graph_facts WHERE subject IN {_IN_GROUP}) AND lost_to <> 0) ORDER BY f.label",
+            (root, self._owner, root),
         )
         return [_read_fact(row) for row in found]
 
     def get_fact(self, number: int) -> Fact:
-        return _read_fact(rows.one(self._db.execute(f"{_FACT} WHERE f.number = ?", (number,))))
+        found = self._db.execute(f"{_FACT} WHERE f.owner = ? AND f.label = ?", (self._owner, number))
+        return _read_fact(rows.one(found))
 
     def find_same(self, subject: EntityRow, predicate: str, target: EntityRow, valid: Period) -> int:
         found = self._db.execute(
-            f"SELECT number FROM graph_facts WHERE subject IN {_IN_GROUP} AND predicate = ? AND object IN {_IN_GROUP}"
+            f"SELECT label FROM graph_facts WHERE subject IN {_IN_GROUP} AND predicate = ? AND object IN {_IN_GROUP}"
             " AND is_wrong = 0 AND retracted_at = 0 AND (valid_from IS NULL OR valid_from <= ?)"
-            " AND (valid_to IS NULL OR valid_to >= ?) ORDER BY subject <> ? OR object <> ?, number LIMIT 1",
+            " AND (valid_to IS NULL OR valid_to >= ?) ORDER BY subject <> ? OR object <> ?, label LIMIT 1",
             (subject.root, predicate, target.root, valid.start, valid.end, subject.number, target.number),
         ).fetchone()
         return 0 if found is None else int(found[0])
@@ -273,7 +276,7 @@ class SqlGraphRows:
     def list_facts(self, wanted: FactFilter, hidden: frozenset[str]) -> list[Fact]:
         # An entity belongs to the owner. With the owner as a condition beside it, all facts of the owner would be read.
         is_about = bool(wanted.about or wanted.subject or wanted.object)
-        conditions = "f.number > ?" if is_about else "f.number > ? AND f.owner = ?"
+        conditions = "f.label > ?" if is_about else "f.label > ? AND f.owner = ?"
         values: list[Any] = [wanted.after] if is_about else [wanted.after, self._owner]
         named = (("f.subject", wanted.subject), ("f.object", wanted.object), ("about", wanted.about))
         for column, entity_id in named:
@@ -290,7 +293,7 @@ class SqlGraphRows:
         if hidden:
             conditions += f" AND f.predicate NOT IN {dialect.among('?')}"
             values.append(_encode(hidden))
-        found = self._db.execute(f"{_FACT} WHERE {conditions} ORDER BY f.number", values)
+        found = self._db.execute(f"{_FACT} WHERE {conditions} ORDER BY f.label", values)
         return _take(found, wanted.accepts, wanted.limit)
 
     def list_about(self, ids: Collection[str], hidden: frozenset[str], during: Period | None, limit: int) -> list[Fact]:
@@ -301,7 +304,7 @@ class SqlGraphRows:
         found = self._db.execute(
             f"{_FACT} WHERE f.number IN (SELECT number FROM graph_facts WHERE subject {among} UNION"
             f" SELECT number FROM graph_facts WHERE object {among}) AND f.predicate NOT IN {dialect.among('?3')}"
-            " ORDER BY f.number",
+            " ORDER BY f.label",
             (self._owner, _encode(ids), _encode(hidden)),
         )
         return _take(found, lambda fact: during is None or fact.is_true_in(during), limit)

@@ -275,7 +275,7 @@ class Database:
             root=lambda row: row.entity.root,
         )
         self.graph_properties: Table[tuple[int, str], GraphPropertyRow] = Table(journal, entity=lambda row: row.entity)
-        self.graph_facts: Table[int, GraphFactRow] = Table(
+        self.graph_facts: Table[tuple[str, int], GraphFactRow] = Table(
             journal, owner=lambda row: row.owner, subject=lambda row: row.subject, target=lambda row: row.target
         )
         self.document_sources: Table[int, SourceRow] = Table(journal, owner=lambda row: row.owner)

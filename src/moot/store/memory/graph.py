@@ -125,7 +125,8 @@ class MemoryGraphRows:
 
     def add_fact(self, new: NewFact, valid: Period, subject: EntityRow, target: EntityRow, statement: Statement) -> int:
         check_text(new.source)
-        number = self._db.count_up("graph_facts")
+        # Facts are removed all together.
+        number = self.count_facts() + 1
         fact = Fact(
             number=number,
             subject="",
@@ -139,7 +140,7 @@ class MemoryGraphRows:
             taint=statement.taint,
         )
         row = GraphFactRow(owner=self._owner, subject=subject.number, target=target.number, fact=fact)
-        self._db.graph_facts.put(number, row)
+        self._db.graph_facts.put((self._owner, number), row)
         return number
 
     def confirm_fact(self, number: int, confidence: float, source: str, taint: frozenset[str]) -> None:
@@ -162,11 +163,11 @@ class MemoryGraphRows:
         return [fact for fact in everything if fact.lost_to and (fact.number in theirs or fact.lost_to in theirs)]
 
     def _change_fact(self, number: int, **changes: object) -> None:
-        row = self._db.graph_facts[number]
-        self._db.graph_facts.put(number, replace(row, fact=replace(row.fact, **changes)))
+        row = self._db.graph_facts[self._owner, number]
+        self._db.graph_facts.put((self._owner, number), replace(row, fact=replace(row.fact, **changes)))
 
     def get_fact(self, number: int) -> Fact:
-        return self._read_fact(self._db.graph_facts[number])
+        return self._read_fact(self._db.graph_facts[self._owner, number])
 
     def _read_fact(self, row: GraphFactRow) -> Fact:
         subject, target = self.get_entity(row.subject), self.get_entity(row.target)

@@ -8,10 +8,10 @@ from moot.cli import output, prompts
 from moot.cli.command_group import CommandGroup
 from moot.cli.commands.ask import working_folder
 from moot.cli.connect import caller_search_path, require_utf8, send_request
+from moot.cli.job_options import one_schedule_error, read_schedule, save_job, schedule_options
 from moot.cli.name_completion import complete_agents, complete_cron_jobs
 from moot.cli.options import cwd_option, sender_option
 from moot.cli.render import cron_lines
-from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
 
 _job_argument = click.argument("job", shell_complete=complete_cron_jobs)
@@ -55,12 +55,7 @@ def _list_jobs(agent: str, sender: str) -> None:
 @cron.command()
 @click.argument("name")
 @click.argument("prompt")
-@click.option("--cron", default="", metavar="EXPR", help='Crontab expression, such as "0 8 * * MON-FRI".')
-@click.option("--every", default="", metavar="DURATION", help="Interval, such as 1h30m.")
-@click.option("--at", default="", metavar="TIME", help="Once, such as 2027-01-31T08:00:00+01:00.")
-@click.option(
-    "--timezone", "--tz", default="", metavar="ZONE", help="IANA name. Default: that of the daemon's computer."
-)
+@schedule_options
 @click.option(
     "--agent",
     default="",
@@ -76,16 +71,6 @@ def _list_jobs(agent: str, sender: str) -> None:
     default="isolated",
     help="Start each run in a new conversation, or all runs in the same one.",
 )
-@click.option(
-    "--missed", type=click.Choice(["once", "skip"]), default="once", help="Make up for missed runs once, or skip them."
-)
-@click.option(
-    "--deliver",
-    type=click.Choice(["conversation", "owner", "none"]),
-    default="conversation",
-    help="Report results in the conversation, in your conversation with moot (owner), or only keep them in the "
-    "history of the job.",
-)
 @click.option("--timeout", default="", metavar="DURATION", help="How long a run may work, such as 10m.")
 @cwd_option("Working directory of the runs. Default: the current one.")
 @output.json_option
@@ -94,10 +79,10 @@ def add(name: str, prompt: str, *, deliver: str, cwd: str, **options: str) -> No
 
     Give one of --cron, --every and --at.
     """
-    given = {kind: text for kind in ("cron", "every", "at") if (text := options.pop(kind))}
-    if len(given) != 1:
-        raise BadRequest("a job has one schedule", fix="Give one of --cron, --every and --at.")
-    ((kind, schedule),) = given.items()
+    chosen = read_schedule(options)
+    if chosen is None:
+        raise one_schedule_error()
+    kind, schedule = chosen
     request = pb.SaveCronJobMsg(
         name=require_utf8(name),
         prompt=require_utf8(prompt),
@@ -106,15 +91,14 @@ def add(name: str, prompt: str, *, deliver: str, cwd: str, **options: str) -> No
         deliver_to=[deliver],
         cwd=working_folder(cwd),
         search_path=caller_search_path(),
-        **options,
+        sender=options["sender"],
+        timezone=options["timezone"],
+        agent=options["agent"],
+        missed=options["missed"],
+        session_mode=options["session_mode"],
+        timeout=options["timeout"],
     )
-    answer = send_request(pb.ClientMessage(save_cron_job=request)).cron_jobs
-    (job,) = answer.jobs
-    verb = "Added" if answer.created else "Replaced"
-    output.emit(
-        cron_lines.dump_job(job) | {"created": answer.created},
-        render=lambda _: f"{verb} {cron_lines.render_next(job)}",
-    )
+    save_job(request, added="Added", replaced="Replaced")
 
 
 @cron.command()

@@ -13,6 +13,7 @@ from moot.cli.commands.ask import working_folder
 from moot.cli.connect import caller_search_path, send_request
 from moot.cli.exits import Exit
 from moot.cli.follow import workflow_progress
+from moot.cli.job_options import one_schedule_error, read_schedule, save_job, schedule_options
 from moot.cli.name_completion import complete_agents, complete_workflow_runs, complete_workflows
 from moot.cli.options import cwd_option, sender_option
 from moot.cli.program import hint
@@ -170,10 +171,7 @@ def save(file: str, name: str, agent: str, cwd: str, sender: str) -> None:
 
 @workflow.command()
 @_workflow_argument
-@click.option("--cron", default="", metavar="EXPR", help='Crontab expression, such as "0 8 * * MON-FRI".')
-@click.option("--every", default="", metavar="DURATION", help="Interval, such as 1h30m.")
-@click.option("--at", default="", metavar="TIME", help="Once, such as 2027-01-31T08:00:00+01:00.")
-@click.option("--timezone", "--tz", default="", metavar="ZONE", help="IANA name. Default: that of the computer.")
+@schedule_options
 @click.option("--name", default="", metavar="JOB", help="Name of the job. Default: that of the workflow.")
 @click.option(
     "--agent",
@@ -181,15 +179,6 @@ def save(file: str, name: str, agent: str, cwd: str, sender: str) -> None:
     metavar="AGENT",
     shell_complete=complete_agents,
     help="Your conversation with AGENT gets the results. Default: moot.",
-)
-@click.option(
-    "--missed", type=click.Choice(["once", "skip"]), default="once", help="Make up for missed runs once, or skip them."
-)
-@click.option(
-    "--deliver",
-    type=click.Choice(["conversation", "owner", "none"]),
-    default="conversation",
-    help="Where results are reported: the conversation, your conversation with moot (owner), or nowhere.",
 )
 @cwd_option("Working directory of the steps. Default: the current one.")
 @sender_option
@@ -216,13 +205,7 @@ def schedule(workflow: str, *, name: str, deliver: str, cwd: str, sender: str, *
         agent=options["agent"],
         missed=options["missed"],
     )
-    answer = send_request(pb.ClientMessage(save_cron_job=request)).cron_jobs
-    (job,) = answer.jobs
-    verb = "Scheduled" if answer.created else "Rescheduled"
-    output.emit(
-        cron_lines.dump_job(job) | {"created": answer.created},
-        render=lambda _: f"{verb} {cron_lines.render_next(job)}",
-    )
+    save_job(request, added="Scheduled", replaced="Rescheduled")
 
 
 @workflow.command()
@@ -304,14 +287,13 @@ def _find_run(text: str, sender: str) -> pb.WorkflowRunInfo | None:
 
 
 def _choose_schedule(options: dict[str, str], info: pb.WorkflowInfo) -> tuple[str, str]:
-    given = {kind: options[kind] for kind in ("cron", "every", "at") if options[kind]}
-    if not given and info.schedule:
-        first, _, rest = info.schedule.partition(" ")
-        return (first, rest) if first in ("every", "at") else ("cron", info.schedule)
-    if len(given) != 1:
-        raise BadRequest("a job has one schedule", fix="Give one of --cron, --every and --at.")
-    ((kind, text),) = given.items()
-    return kind, text
+    chosen = read_schedule(options)
+    if chosen is not None:
+        return chosen
+    if not info.schedule:
+        raise one_schedule_error()
+    first, _, rest = info.schedule.partition(" ")
+    return (first, rest) if first in ("every", "at") else ("cron", info.schedule)
 
 
 # ---- output ---------------------------------------------------------------------------------------

@@ -55,8 +55,8 @@ class Case(Struct, frozen=True, kw_only=True):
     @property
     def nearest(self) -> str:
         """Return the agent with the most similar subject."""
-        customs = self.compared.customs
-        return max(customs, key=lambda name: customs[name].meaning)
+        untrained = self.compared.untrained_matches
+        return max(untrained, key=lambda name: untrained[name].meaning)
 
 
 def train_without_labelled() -> Classifier:
@@ -107,7 +107,7 @@ def fit_weights(cases: Sequence[Case]) -> tuple[float, ...]:
     A request for an agent whose subject is not the most similar one says nothing about them.
     """
     used = [case for case in cases if not case.is_for_agent or case.nearest in case.wanted]
-    found = [(find_signals(case.compared.shares, case.compared.customs), case) for case in used]
+    found = [(find_signals(case.compared.shares, case.compared.untrained_matches), case) for case in used]
     signals = [own for own, _ in found if own]
     wanted = [float(case.is_for_agent) for own, case in found if own]
     counts = [case.weight for own, case in found if own]

@@ -122,7 +122,7 @@ async def fill(client: Client, payload: bytes) -> None:
         await client.jetstream().publish(f"agent.inbox.{make_goal_id(99, 1)}", payload)
 
 
-async def test_a_full_stream_is_said_and_mail_flows_when_it_has_room(tmp_path: Path) -> None:
+async def test_a_full_stream_is_reported_and_mail_is_sent_when_it_has_room(tmp_path: Path) -> None:
     with nats_server(tmp_path / "nats") as server:
         desk = furnish(tmp_path / "desk", server, "desk", "ada")
         laptop = furnish(tmp_path / "laptop", server, "laptop", "bob")
@@ -174,7 +174,7 @@ async def test_a_stream_that_is_removed_is_made_again_and_nothing_is_lost(tmp_pa
                 await until_empty(here)
 
 
-async def test_a_broker_that_refuses_the_credentials_stops_nothing_here(home: Home, tmp_path: Path) -> None:
+async def test_a_broker_that_refuses_the_credentials_does_not_stop_local_work(home: Home, tmp_path: Path) -> None:
     with nats_server(tmp_path / "nats", "--user", "moot", "--pass", "right") as server:
         (tmp_path / "login").write_text("moot:wrong\n")
         config = SCRIPTED.format(url=server.url, name="desk") + f'credentials = "file:{tmp_path / "login"}"\n'

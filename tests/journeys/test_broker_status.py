@@ -30,7 +30,7 @@ def configure(home: Home, url: str, **settings: str) -> None:
     home.write_config(f"{PLAIN}\n[broker]\n" + "\n".join(lines) + "\n")
 
 
-async def test_a_daemon_is_alone_by_default_and_says_what_is_wrong_with_a_broker(home: Home, tmp_path: Path) -> None:
+async def test_a_daemon_has_no_broker_by_default_and_reports_what_is_wrong_with_one(home: Home, tmp_path: Path) -> None:
     with daemon_thread(home) as daemon:
         assert read_broker(daemon) is None
         assert "broker" not in daemon.cli("status").stdout
@@ -223,7 +223,7 @@ async def _impersonate(server: NatsServer, guarded: Guarded) -> None:
         assert desk.problem == ""
 
 
-async def test_a_name_that_the_credentials_do_not_allow_is_said(home: Home, tmp_path: Path) -> None:
+async def test_a_name_that_the_credentials_do_not_allow_is_reported(home: Home, tmp_path: Path) -> None:
     guarded = Guarded(home, tmp_path / "nats")
     guarded.write("laptop")
     with nats_server(tmp_path / "data", "-c", str(guarded.folder / "nats-server.conf")) as server:

@@ -104,9 +104,7 @@ async def test_facts_are_asserted_queried_contested_and_retracted(
         assert "there is no fact: ada born_in london" in twice
 
 
-async def test_bad_calls_are_answered_in_one_clear_sentence(
-    daemon: LiveDaemon, provider: Provider, sender: str
-) -> None:
+async def test_bad_calls_are_refused_with_one_sentence(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         told = await do(
             talk,

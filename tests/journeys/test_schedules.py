@@ -210,7 +210,7 @@ def test_a_person_schedules_runs_and_removes_jobs(daemon: LiveDaemon, sender: st
     assert daemon.cli_json("cron", "--as", sender)["data"] == []
 
 
-async def test_a_job_in_main_mode_remembers_and_one_without_a_result_to_tell_is_silent(
+async def test_a_job_in_main_mode_keeps_its_conversation_and_one_without_delivery_reports_nothing(
     daemon: LiveDaemon, sender: str
 ) -> None:
     options = ("--agent", "ada", "--as", sender, "--session", "main", "--deliver", "none", "--every", "1h")
@@ -335,7 +335,7 @@ async def test_a_workflow_that_is_due_while_the_daemon_stops_runs_at_the_next_st
             assert (firing.skipped, bool(firing.run_id)) == ("", True)
 
 
-async def test_a_job_goes_on_where_the_clock_was_set_back_and_no_instant_fires_twice(home: Home) -> None:
+async def test_a_job_continues_after_the_clock_is_set_back_and_no_instant_fires_twice(home: Home) -> None:
     home.furnish(script=SCRIPT, config=CONFIG, agents=("ada",))
     every_minute = {"schedule_type": "cron", "schedule": "* * * * *", "timezone": "UTC", "prompt": "count the beans"}
     job = pb.SaveCronJobMsg(agent="ada", name="beans", **every_minute)

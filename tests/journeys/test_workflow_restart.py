@@ -78,7 +78,7 @@ def start(talk: Talking, source: str) -> None:
 
 
 @pytest.mark.parametrize("points", [POINTS[:4], POINTS[4:8], POINTS[8:]], ids=lambda points: points[0])
-async def test_a_workflow_goes_on_after_a_kill_and_repeats_no_step(
+async def test_a_workflow_continues_after_a_kill_and_repeats_no_step(
     home: Home, tmp_path: Path, points: tuple[str, ...]
 ) -> None:
     for number, point in enumerate(points, 1):

@@ -248,7 +248,7 @@ async def test_a_step_that_takes_too_long_times_out(daemon: LiveDaemon, sender: 
     assert found["error"].startswith("step a failed: timeout: ")
 
 
-async def test_results_go_where_the_file_says(daemon: LiveDaemon, sender: str) -> None:
+async def test_results_are_delivered_as_the_file_says(daemon: LiveDaemon, sender: str) -> None:
     source = flow(step("a", "hello", deliver_to=["bob"]), deliver_to=["ada"])
     async with daemon.client() as talk:
         run_id = await start(talk, sender, source)
@@ -350,7 +350,7 @@ async def test_what_a_step_has_read_taints_those_that_are_given_its_result(home:
     assert "web" in home.query("SELECT taint FROM runs WHERE author = 'workflow'")[0][0]
 
 
-async def test_deleting_the_conversation_that_started_a_workflow_takes_no_result_from_it(
+async def test_deleting_the_conversation_that_started_a_workflow_keeps_its_results(
     daemon: LiveDaemon, sender: str
 ) -> None:
     async with daemon.client() as talk:

@@ -93,13 +93,13 @@ class _Sent(NamedTuple):
 
 
 class NatsLink:
-    def __init__(self, settings: NatsSettings, clock: Clock, hear: PresenceHandler) -> None:
+    def __init__(self, settings: NatsSettings, clock: Clock, on_presence: PresenceHandler) -> None:
         self.client = NatsClient()
         self.stream = ""
         self.is_lost = False
         self.settings = settings
         self.clock = clock
-        self._hear = hear
+        self._on_presence = on_presence
         self._has_begun = False
         self._inbox = ""
         self._numbers = count()
@@ -256,7 +256,7 @@ class NatsLink:
         return Position(self.stream, answer.seq)
 
     async def _receive_presence(self, message: Msg) -> None:
-        self._hear(message.subject.removeprefix(PRESENCE_SUBJECT), message.data)
+        self._on_presence(message.subject.removeprefix(PRESENCE_SUBJECT), message.data)
 
     async def announce(self, payload: bytes) -> None:
         await self.client.publish(f"{PRESENCE_SUBJECT}{self.settings.name}", payload)

@@ -147,7 +147,7 @@ class ConfiguredBroker:
             self._flaw = error.sentence
             logger.error("no connection to the broker: %s", self._flaw)
             broker = self._build_memory(name)
-        broker.observe_presence(self._observers.hear)
+        broker.observe_presence(self._observers.report_presence)
         broker.observe_state(self._observers.report)
         broker.observe_malformed(self._observers.report_malformed)
         return broker
@@ -182,7 +182,7 @@ class BrokerObservers:
         self.of_state: list[StateHandler] = []
         self.of_malformed: list[MalformedHandler] = []
 
-    def hear(self, name: str, payload: bytes) -> None:
+    def report_presence(self, name: str, payload: bytes) -> None:
         for handle in self.of_presence:
             handle(name, payload)
 

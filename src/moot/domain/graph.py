@@ -78,7 +78,7 @@ class Fact(Struct, frozen=True, kw_only=True):
     lost_to: int = 0
 
     @property
-    def truth(self) -> Period | None:
+    def effective_period(self) -> Period | None:
         """Return when it was true, as far as is known now; None if it never was."""
         if self.is_wrong:
             return None
@@ -95,7 +95,7 @@ class Fact(Struct, frozen=True, kw_only=True):
         return UNVERIFIED_TAINT in self.taint
 
     def is_true_in(self, period: Period) -> bool:
-        return self.truth is not None and self.truth.overlaps(period)
+        return self.effective_period is not None and self.effective_period.overlaps(period)
 
 
 class NewFact(Struct, frozen=True, kw_only=True):
@@ -271,8 +271,8 @@ def find_conflicts(facts: Iterable[Fact]) -> list[FactConflict]:
     """
     groups: dict[tuple[str, str], list[tuple[Period, Fact]]] = {}
     for fact in facts:
-        if fact.truth is not None:
-            groups.setdefault((fact.subject, fact.predicate), []).append((fact.truth, fact))
+        if fact.effective_period is not None:
+            groups.setdefault((fact.subject, fact.predicate), []).append((fact.effective_period, fact))
     found = []
     for (subject, predicate), group in groups.items():
         for parties in _split_by_time(_find_parties(group)):
@@ -282,7 +282,7 @@ def find_conflicts(facts: Iterable[Fact]) -> list[FactConflict]:
 
 
 def _find_parties(group: list[tuple[Period, Fact]]) -> list[tuple[Period, Fact]]:
-    """Return the facts that another one excludes, by the start of their truth. Takes n log n: a group can be large."""
+    """Return the facts that another one excludes, by the start of their periods. In n log n: a group can be large."""
     group.sort(key=lambda each: (each[0].start, each[1].number))
     # Of what begins earlier: the latest end, and the latest end of any other object.
     latest, other_latest, latest_object = -inf, -inf, ""
@@ -292,16 +292,16 @@ def _find_parties(group: list[tuple[Period, Fact]]) -> list[tuple[Period, Fact]]
         is_same = group[at][1].object == group[at + 1][1].object
         following[at] = following[at + 1] if is_same else group[at + 1][0].start
     parties = []
-    for (truth, fact), next_start in zip(group, following, strict=True):
+    for (period, fact), next_start in zip(group, following, strict=True):
         earlier = other_latest if fact.object == latest_object else latest
-        if truth.start < earlier or next_start < truth.end:
-            parties.append((truth, fact))
+        if period.start < earlier or next_start < period.end:
+            parties.append((period, fact))
         if fact.object == latest_object:
-            latest = max(latest, truth.end)
-        elif truth.end > latest:
-            latest, other_latest, latest_object = truth.end, latest, fact.object
+            latest = max(latest, period.end)
+        elif period.end > latest:
+            latest, other_latest, latest_object = period.end, latest, fact.object
         else:
-            other_latest = max(other_latest, truth.end)
+            other_latest = max(other_latest, period.end)
     return parties
 
 
@@ -309,19 +309,19 @@ def _split_by_time(parties: Iterable[tuple[Period, Fact]]) -> list[list[Fact]]:
     """Return the facts in groups between which there is no common time, each in the order they were recorded."""
     groups: list[list[Fact]] = []
     end = -inf
-    for truth, fact in parties:
-        if not groups or truth.start >= end:
+    for period, fact in parties:
+        if not groups or period.start >= end:
             groups.append([])
         groups[-1].append(fact)
-        end = max(end, truth.end)
+        end = max(end, period.end)
     return [sorted(group, key=lambda fact: fact.number) for group in groups]
 
 
 def excludes(one: Fact, other: Fact) -> bool:
     """Whether two facts of one subject and an exclusive predicate cannot both be true."""
-    if one.object == other.object or one.truth is None or other.truth is None:
+    if one.object == other.object or one.effective_period is None or other.effective_period is None:
         return False
-    return one.truth.overlaps(other.truth)
+    return one.effective_period.overlaps(other.effective_period)
 
 
 # ---- walking --------------------------------------------------------------------------------------

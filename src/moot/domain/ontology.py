@@ -295,7 +295,7 @@ def dump_fact(fact: Fact) -> dict[str, object]:
         "confidence": fact.confidence,
         "source": fact.source,
         "valid_from": format_time(fact.valid.start),
-        "valid_to": format_time(fact.truth.end if fact.truth else fact.valid.end),
+        "valid_to": format_time(fact.effective_period.end if fact.effective_period else fact.valid.end),
         "recorded_at": format_time(fact.recorded_at),
     }
     if fact.is_retracted:

@@ -167,17 +167,17 @@ class MaskedModel(ModelWrapper[Model]):
 
 
 async def _unmask_events(
-    events: AsyncGenerator[ModelEvent, None], hearing: "_EventUnmasker"
+    events: AsyncGenerator[ModelEvent, None], unmasker: "_EventUnmasker"
 ) -> AsyncGenerator[ModelEvent, None]:
     try:
         async with aclosing(events):
             async for event in events:
-                for heard in hearing.take(event):
-                    yield heard
+                for unmasked in unmasker.take(event):
+                    yield unmasked
     except ModelError as error:
-        for held in hearing.rest():
+        for held in unmasker.rest():
             yield held
-        error.message, error.fix = hearing.whole(error.message), hearing.whole(error.fix)
+        error.message, error.fix = unmasker.whole(error.message), unmasker.whole(error.fix)
         error.args = (error.message,)
         raise
 

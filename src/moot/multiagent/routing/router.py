@@ -92,7 +92,7 @@ class Compared(Struct, frozen=True, kw_only=True):
     called: frozenset[str]
 
     @property
-    def customs(self) -> dict[str, Match]:
+    def untrained_matches(self) -> dict[str, Match]:
         """Return the matches of the agents that the classifier was not trained on."""
         return {name: common for name, common in self.matches.items() if name not in self.roles}
 
@@ -153,7 +153,7 @@ def weigh(
 ) -> list[Option]:
     """Return all possible targets of the request, most likely first."""
     roles = compared.roles
-    shares, weights = _share_with_agents(compared.shares, compared.customs, by_subject, from_roles)
+    shares, weights = _share_with_agents(compared.shares, compared.untrained_matches, by_subject, from_roles)
     for name in roles:
         weights[name] = 0.0 if name in missing else shares[name]
     if "vault" in roles and PAYMENT not in missing:
@@ -167,36 +167,36 @@ def weigh(
 
 
 def _share_with_agents(
-    shares: dict[str, float], customs: dict[str, Match], by_subject: Sequence[float], from_roles: float
+    shares: dict[str, float], untrained: dict[str, Match], by_subject: Sequence[float], from_roles: float
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return the classifier's reduced shares, and the weights of the agents that it was not trained on.
 
     The likelihood that a request is for an agent of a user's is shared among those agents by the similarity of their
     subjects. Words in common count in addition.
     """
-    if not customs:
+    if not untrained:
         return shares, {}
-    near = max(common.meaning for common in customs.values())
-    likely = {name: math.exp(_SHARP * (common.meaning - near)) for name, common in customs.items()}
+    near = max(common.meaning for common in untrained.values())
+    likely = {name: math.exp(_SHARP * (common.meaning - near)) for name, common in untrained.items()}
     fits = sum(likely.values())
     clear = max(shares[name] for name in ROLES) ** _CLEAR
-    taken = (1 - _SUBJECT_YIELD * clear) * _estimate(find_signals(shares, customs), by_subject)
+    taken = (1 - _SUBJECT_YIELD * clear) * _estimate(find_signals(shares, untrained), by_subject)
     given = {label: share * taken * (from_roles if label in ROLES else 1.0) for label, share in shares.items()}
     free = sum(given.values())
     weights = {
         name: free * likely[name] / fits + (1 - _YIELD * clear) * (max(0.0, common.strength - _FAINT) / _HALF) ** 2
-        for name, common in customs.items()
+        for name, common in untrained.items()
     }
     return {label: share - given[label] for label, share in shares.items()}, weights
 
 
-def find_signals(shares: dict[str, float], customs: dict[str, Match]) -> tuple[float, ...]:
+def find_signals(shares: dict[str, float], untrained: dict[str, Match]) -> tuple[float, ...]:
     """Return what shows whether a request is for the agent of the most similar subject; () if no subject is similar.
 
     In the order of `SubjectWeights.weights`: 1, the similarity, how far it is ahead of the next, and the logarithms of
     the shares of advice, of direct answers and of what nobody can do.
     """
-    first, *others = sorted(customs.values(), key=lambda common: -common.meaning)
+    first, *others = sorted(untrained.values(), key=lambda common: -common.meaning)
     if not first.meaning:
         return ()
     lead = first.meaning - max((common.meaning for common in others), default=first.meaning)

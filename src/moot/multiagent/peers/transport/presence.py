@@ -90,7 +90,7 @@ class Presence:
         self._store_number = store
         self._started_at = d.clock.now()
         d.directory.load(await d.daemons.list_all())
-        d.link.broker.observe_presence(self._hear)
+        d.link.broker.observe_presence(self._on_presence)
         d.bus.observe(self._on_run, RunQueued, RunStarted, RunEnded)
         d.supervisor.start("presence", self._announce_until_stopped())
 
@@ -131,7 +131,7 @@ class Presence:
             self._read_at = None
             self.announce_soon()
 
-    def _hear(self, name: str, payload: bytes) -> None:
+    def _on_presence(self, name: str, payload: bytes) -> None:
         try:
             record = read_record(name, payload)
         except BadRequest as error:

@@ -11,10 +11,11 @@ from moot.domain.errors import BadRequest, Busy, Conflict, NotFound
 from moot.domain.goal import Goal, MailTarget, make_goal_id
 from moot.domain.inbox_message import NoticeState
 from moot.domain.mail import INBOX_CAPACITY, Mail, make_mail_id
+from moot.domain.message import user
 from moot.domain.outbox import KnownDaemon, OutboxItem, Position, Receipt, ReturnedMail, make_notice_id, make_resent_id
 from moot.domain.ports.storage import Storage
 from moot.domain.token import Token
-from tests.contracts.store_kit import KEY, Disk, with_disk, with_storage
+from tests.contracts.store_kit import DONE, KEY, Disk, request, with_disk, with_storage
 from tests.contracts.test_store_mail import goal_of, talk
 
 NOW = 1000.0
@@ -42,6 +43,13 @@ def outgoing(number: int, goal_id: str = BOB, from_goal: str = make_goal_id(1, 0
 
 def incoming(goal: Goal, number: int) -> Mail:
     return replace(outgoing(number, goal.id, BOB), from_agent="bob@laptop", to_agent=goal.agent)
+
+
+async def show(storage: Storage, mail: Mail) -> None:
+    """Have a run of KEY that reads a mail."""
+    await storage.store.begin(request("run-9", "any news?"), now=NOW)
+    await storage.store.append(KEY, "run-9", [user("mail")], now=NOW, delivers=[mail.id])
+    await storage.store.end(KEY, "run-9", DONE, [], now=NOW)
 
 
 async def unpublished(storage: Storage, stream: str = "s1", after: int = 0) -> list[OutboxItem]:
@@ -210,7 +218,9 @@ async def test_a_sender_elsewhere_is_told_of_what_is_not_read(storage: Storage) 
 @with_storage
 async def test_unread_mail_from_elsewhere_goes_back_when_its_conversation_is_deleted(storage: Storage) -> None:
     goal = await talk(storage)
-    await receive(storage, 1, incoming(goal, 1))
+    read = incoming(goal, 2)
+    await receive(storage, 1, incoming(goal, 1), read)
+    await show(storage, read)
     await storage.store.delete(KEY, now=1000.0)
     (item,) = await unpublished(storage)
     assert (item.notice, item.mail, item.reason) == (
@@ -224,8 +234,9 @@ async def test_unread_mail_from_elsewhere_goes_back_when_its_conversation_is_del
 async def test_unread_mail_of_the_same_store_goes_back_when_its_conversation_is_deleted(storage: Storage) -> None:
     goal, sender = await talk(storage), await talk(storage, OTHER_KEY, "run-2")
     sent = replace(outgoing(1, goal.id, sender.id), to_agent=KEY.agent)
-    by_person = outgoing(2, goal.id, "")
-    await storage.mail.send([sent, by_person], now=NOW)
+    by_person, read = outgoing(2, goal.id, ""), outgoing(3, goal.id, sender.id)
+    await storage.mail.send([sent, by_person, read], now=NOW)
+    await show(storage, read)
     returned = ReturnedMail(mail=sent, state=NoticeState.EVICTED, reason="its conversation was deleted")
     assert list((await storage.store.delete(KEY, now=NOW)).returned) == [returned]
     (lost,) = await storage.mail.list_untold(OTHER_KEY)

@@ -431,11 +431,16 @@ async def test_the_sender_and_the_receiver_are_told_once_of_mail_that_others_evi
 async def test_the_sender_is_told_of_unread_mail_whose_conversation_is_deleted(home: Home, provider: Provider) -> None:
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
-            provider.program({"text": "Morning."}, send("bob", "the plan"), {"text": "Told."}, {"text": "I see."})
+            provider.program(
+                {"text": "Morning."}, send("bob", "an idea"), {"text": "Told."}, {"text": "I have read it."}
+            )
             await talk.say("bob", "hello")
             await talk.say("ada", "tell bob")
+            await talk.say("bob", "any news?")
+            provider.program(send("bob", "the plan"), {"text": "Told."}, {"text": "I see."})
+            await talk.say("ada", "tell bob")
             async with daemon.client() as other, aclosing(await other.connection.subscribe()) as events:
-                assert (await talk.ask(delete=pb.DeleteMsg(agent="bob", confirm=True))).deleted.mail == 1
+                assert (await talk.ask(delete=pb.DeleteMsg(agent="bob", confirm=True))).deleted.mail == 2
                 async for event in events:
                     if event.kind == pb.MAIL_EVICTED:
                         break

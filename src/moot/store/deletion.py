@@ -84,6 +84,8 @@ def remove(db: apsw.Connection, key: ConversationKey, node: int, now: float) -> 
     """Delete one conversation, without those of its teammates."""
     counts = _count(db, key)
     number = nodes.require_held(db, key, node).id
+    # First: without its deliveries, mail that was read would count as unread.
+    returned = _return_unread(db, key, now)
     reach = (rows.message_id(number, 0), rows.message_id(number, rows.MAX_SEQ))
     dialect.unindex(db, "message_index", *reach)
     dialect.unindex(db, "summary_index", *reach)
@@ -102,7 +104,6 @@ def remove(db: apsw.Connection, key: ConversationKey, node: int, now: float) -> 
     db.execute("DELETE FROM deliveries WHERE item_id IN (SELECT id FROM mail WHERE conversation = ?)", (number,))
     lost_mail.forget_of_conversation(db, number)
     workflow_rows.remove_of_conversation(db, key)
-    returned = _return_unread(db, key, now)
     db.execute("DELETE FROM outbox WHERE conversation = ? AND failed_at > 0", (number,))
     # Foreign keys delete runs, archives, asks, notes, outputs, mail and stopped turns.
     db.execute("DELETE FROM conversations WHERE id = ?", (number,))

@@ -178,7 +178,7 @@ def _render_mail(event: pb.AgentEventMsg) -> str:
 @peers.command()
 @output.json_option
 def dead() -> None:
-    """List undelivered messages: evicted before they were read, or returned by another daemon."""
+    """List undelivered messages: evicted or deleted before they were read, or returned by another daemon."""
     found = send_request(pb.ClientMessage(list_dead_mail=pb.ListDeadMailMsg())).dead_mail.mail
 
     def render(_: Any) -> str:

@@ -235,14 +235,14 @@ async def test_tls_is_used_and_never_done_without(tmp_path: Path) -> None:
 
 
 REFUSING = """
-jetstream {}
+jetstream { store_dir: "DATA" }
 authorization { users = [{ user: moot, password: secret, permissions: { subscribe: ["_INBOX.laptop.>"] } }] }
 """
 
 
 async def test_a_connection_that_is_refused_can_be_closed_at_any_moment(tmp_path: Path) -> None:
     config = tmp_path / "nats.conf"
-    config.write_text(REFUSING)
+    config.write_text(REFUSING.replace("DATA", str(tmp_path / "data")))
     with nats_server(tmp_path / "data", "-c", str(config)) as server:
         for turns in range(150):
             async with Connection(server.url, credentials="moot:secret", name="desk"):

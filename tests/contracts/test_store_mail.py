@@ -298,17 +298,25 @@ async def test_what_arrives_during_an_import_belongs_to_the_imported_conversatio
     past = [(user(f"message {number} " + "x" * 600), NOW) for number in range(3_000)]
     importing = asyncio.ensure_future(store.restore_conversation(Conversation(key=KEY, title="Old"), past, []))
     await asyncio.sleep(0)
+
     await store.set_mode(KEY, "plan", now=NOW)
-    await store.set_auto_approve(KEY, "reads", now=NOW)
-    await store.set_model(KEY, "big", now=NOW)
-    await store.set_cwd(KEY, "/there", now=NOW)
-    await store.set_project_files(KEY, used=False, now=NOW)
-    await store.set_visit(KEY, Visit(at=NOW, away_since=3.0))
-    await storage.mail.send([mail(await goal_of(storage))], now=NOW)
-    asked = await storage.asks.open(
-        Ask(id="a", kind=AskKind.QUESTION, key=KEY, run_id="arun-2", call_id="c", speaker="ada", tool="ask_user")
+
+    async def send() -> None:
+        await storage.mail.send([mail(await goal_of(storage))], now=NOW)
+
+    # Together, so that all of it is written between two parts of the import, however fast these are.
+    asked, *_ = await asyncio.gather(
+        storage.asks.open(
+            Ask(id="a", kind=AskKind.QUESTION, key=KEY, run_id="arun-2", call_id="c", speaker="ada", tool="ask_user")
+        ),
+        store.set_auto_approve(KEY, "reads", now=NOW),
+        store.set_model(KEY, "big", now=NOW),
+        store.set_cwd(KEY, "/there", now=NOW),
+        store.set_project_files(KEY, used=False, now=NOW),
+        store.set_visit(KEY, Visit(at=NOW, away_since=3.0)),
+        send(),
+        store.enqueue(request("late", "it is done", delivers=("arun-1",)), now=NOW),
     )
-    await store.enqueue(request("late", "it is done", delivers=("arun-1",)), now=NOW)
     assert not importing.done()
     await importing
 

@@ -118,4 +118,4 @@ class ChatAsks:
         """Return the lines of an open question, for the live area."""
         shown = questions.render_prompt(self._partial_answer.part(asked))
         asker: list[Line] = [[("class:notice", line)] for line in asker_lines.render_asker(asked)]
-        return [*asker, [("class:question", shown[0])], *([("", line)] for line in shown[1:])]
+        return [*asker, [("class:question", shown[0])], *([("class:option", line)] for line in shown[1:])]

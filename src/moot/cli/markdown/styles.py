@@ -11,6 +11,7 @@ STYLE_RULES = {
     "error": "ansired",
     "prompt": "bold ansigreen",
     "question": "bold",
+    "option": "",
     "added": "ansigreen",
     "removed": "ansired",
     "inline-code": "ansicyan",

@@ -93,3 +93,22 @@ async def test_a_question_whose_answer_is_refused_is_asked_again() -> None:
         await let_tasks_run()
         assert is_asking(chat)
         connection.events.put_nowait(pb.StreamEvent(end=pb.StreamEnd(agent="ada")))
+
+
+async def test_long_options_go_on_below_themselves() -> None:
+    described = " ".join(["It", "has", "a", "very", "long", "description."] * 5)
+    option = pb.AskOption(label="Red", description=described)
+    asked = pb.AskUserEvent(
+        ask_id="q1", attempt=1, questions=[pb.AskQuestion(question="Which?", options=[option, option])]
+    )
+    connection = AskingConnection()
+    async with asyncio.TaskGroup() as tasks:
+        chat = start_chat(connection, tasks)
+        connection.events.put_nowait(pb.StreamEvent(ask_user=asked))
+        await let_tasks_run()
+        rows = "".join(part[1] for part in chat.live()).split("\n")
+        connection.events.put_nowait(pb.StreamEvent(end=pb.StreamEnd(agent="ada")))
+    first = next(index for index, row in enumerate(rows) if row.startswith("  1. Red"))
+    under = rows[first + 1 : next(index for index, row in enumerate(rows) if row.startswith("  2. Red"))]
+    assert under
+    assert all(row.startswith("    ") for row in under), rows

@@ -5,10 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from moot.wire import moot_pb2 as pb
+from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
+from tests.scripting import lead, mate, say, script, spawn, wait
+from tests.scripting import call as call_step
 from tests.talking import Talking
+from tests.teaming import TEAM
 
 CONFIG = PROVIDER_CONFIG + '\n[security.interceptor]\nexempt_tools = ["fs_write", "fs_delete"]\n'
 CANARY = "canary-5d0c3f2a9b"
@@ -213,3 +217,20 @@ async def test_a_redo_restores_what_a_forced_undo_overwrote(home: Home, provider
         undo(daemon)
         assert contents(cwd) == before | {"a.py": "x = 1\nomega\n"}
         assert "there is nothing to undo" in daemon.cli("undo").stderr
+
+
+async def test_a_change_of_a_teammate_is_undone_as_its_own(home: Home, tmp_path: Path) -> None:
+    home.write_config(PLAIN + TEAM)
+    write = call_step("fs_write", path="made.txt", content="made\n")
+    home.write_script(
+        script(lead("^go", spawn("work"), wait(), say("{result}")), mate("^work", write, say("Written.")))
+    )
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            assert (await talk.say("moot", "go", cwd=str(tmp_path))).outcome == "completed"
+        assert (tmp_path / "made.txt").exists()
+        # It belongs to the conversation in which the teammate was started.
+        shown = undo(daemon, "moot", "--dry-run")["data"]
+        assert (shown["agent"], shown["by"]) == ("moot", "operator")
+        printed = daemon.cli("undo", "moot").stdout.replace("\n", " ")
+        assert "Undid: fs_write by operator, a teammate of moot, in " in printed

@@ -3155,18 +3155,20 @@ class AgentEventMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., sender: _Optional[str] = ..., kind: _Optional[_Union[AgentEventKind, str]] = ..., content: _Optional[str] = ..., timestamp: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_output: _Optional[str] = ..., tool_is_error: _Optional[bool] = ..., speaker: _Optional[str] = ..., user_seq: _Optional[int] = ..., seq: _Optional[int] = ..., run_id: _Optional[str] = ..., parent_id: _Optional[str] = ..., root_id: _Optional[str] = ..., root_agent: _Optional[str] = ..., root_sender: _Optional[str] = ..., body: _Optional[_Union[StreamEvent, _Mapping]] = ..., duration_ms: _Optional[int] = ..., gap: _Optional[_Union[GapEvent, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("version", "daemon_version", "principal", "default_sender", "config_problem")
+    __slots__ = ("version", "daemon_version", "principal", "default_sender", "config_problem", "more_config_errors")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     DAEMON_VERSION_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_SENDER_FIELD_NUMBER: _ClassVar[int]
     CONFIG_PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    MORE_CONFIG_ERRORS_FIELD_NUMBER: _ClassVar[int]
     version: int
     daemon_version: str
     principal: str
     default_sender: str
     config_problem: str
-    def __init__(self, version: _Optional[int] = ..., daemon_version: _Optional[str] = ..., principal: _Optional[str] = ..., default_sender: _Optional[str] = ..., config_problem: _Optional[str] = ...) -> None: ...
+    more_config_errors: int
+    def __init__(self, version: _Optional[int] = ..., daemon_version: _Optional[str] = ..., principal: _Optional[str] = ..., default_sender: _Optional[str] = ..., config_problem: _Optional[str] = ..., more_config_errors: _Optional[int] = ...) -> None: ...
 
 class HistoryMessage(_message.Message):
     __slots__ = ("seq", "role", "content", "agent", "tool_calls", "tool_call_id", "created_at", "outcome", "error", "is_error", "thinking", "archive", "taint", "offset", "length", "steered", "duration_ms", "private", "sent")
@@ -3211,7 +3213,7 @@ class HistoryMessage(_message.Message):
     def __init__(self, seq: _Optional[int] = ..., role: _Optional[str] = ..., content: _Optional[str] = ..., agent: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCallInfo, _Mapping]]] = ..., tool_call_id: _Optional[str] = ..., created_at: _Optional[float] = ..., outcome: _Optional[str] = ..., error: _Optional[str] = ..., is_error: _Optional[bool] = ..., thinking: _Optional[str] = ..., archive: _Optional[int] = ..., taint: _Optional[str] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ..., steered: _Optional[bool] = ..., duration_ms: _Optional[int] = ..., private: _Optional[bool] = ..., sent: _Optional[_Iterable[_Union[UserMessageInfo, _Mapping]]] = ...) -> None: ...
 
 class History(_message.Message):
-    __slots__ = ("messages", "title", "cwd", "summary", "summary_title", "queued", "queued_guests", "next_seq", "context_tokens")
+    __slots__ = ("messages", "title", "cwd", "summary", "summary_title", "queued", "queued_guests", "queued_steers", "next_seq", "context_tokens")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     CWD_FIELD_NUMBER: _ClassVar[int]
@@ -3219,6 +3221,7 @@ class History(_message.Message):
     SUMMARY_TITLE_FIELD_NUMBER: _ClassVar[int]
     QUEUED_FIELD_NUMBER: _ClassVar[int]
     QUEUED_GUESTS_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_STEERS_FIELD_NUMBER: _ClassVar[int]
     NEXT_SEQ_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[HistoryMessage]
@@ -3228,9 +3231,10 @@ class History(_message.Message):
     summary_title: str
     queued: _containers.RepeatedScalarFieldContainer[str]
     queued_guests: _containers.RepeatedScalarFieldContainer[str]
+    queued_steers: _containers.RepeatedScalarFieldContainer[bool]
     next_seq: int
     context_tokens: int
-    def __init__(self, messages: _Optional[_Iterable[_Union[HistoryMessage, _Mapping]]] = ..., title: _Optional[str] = ..., cwd: _Optional[str] = ..., summary: _Optional[str] = ..., summary_title: _Optional[str] = ..., queued: _Optional[_Iterable[str]] = ..., queued_guests: _Optional[_Iterable[str]] = ..., next_seq: _Optional[int] = ..., context_tokens: _Optional[int] = ...) -> None: ...
+    def __init__(self, messages: _Optional[_Iterable[_Union[HistoryMessage, _Mapping]]] = ..., title: _Optional[str] = ..., cwd: _Optional[str] = ..., summary: _Optional[str] = ..., summary_title: _Optional[str] = ..., queued: _Optional[_Iterable[str]] = ..., queued_guests: _Optional[_Iterable[str]] = ..., queued_steers: _Optional[_Iterable[bool]] = ..., next_seq: _Optional[int] = ..., context_tokens: _Optional[int] = ...) -> None: ...
 
 class ArchiveInfo(_message.Message):
     __slots__ = ("number", "title", "summary", "archived_at", "first_seq", "last_seq", "messages", "next_seq", "closed", "resumed")
@@ -3788,7 +3792,7 @@ class DigestItemInfo(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., at: _Optional[float] = ..., agent: _Optional[str] = ..., text: _Optional[str] = ..., id: _Optional[str] = ..., message: _Optional[_Union[UserMessageInfo, _Mapping]] = ...) -> None: ...
 
 class Undone(_message.Message):
-    __slots__ = ("number", "agent", "sender", "run_id", "tool", "at", "cwd", "paths", "diff", "dry_run")
+    __slots__ = ("number", "agent", "sender", "run_id", "tool", "at", "cwd", "paths", "diff", "dry_run", "by")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
@@ -3799,6 +3803,7 @@ class Undone(_message.Message):
     PATHS_FIELD_NUMBER: _ClassVar[int]
     DIFF_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
     number: int
     agent: str
     sender: str
@@ -3809,7 +3814,8 @@ class Undone(_message.Message):
     paths: _containers.RepeatedScalarFieldContainer[str]
     diff: str
     dry_run: bool
-    def __init__(self, number: _Optional[int] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., run_id: _Optional[str] = ..., tool: _Optional[str] = ..., at: _Optional[float] = ..., cwd: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ..., diff: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    by: str
+    def __init__(self, number: _Optional[int] = ..., agent: _Optional[str] = ..., sender: _Optional[str] = ..., run_id: _Optional[str] = ..., tool: _Optional[str] = ..., at: _Optional[float] = ..., cwd: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ..., diff: _Optional[str] = ..., dry_run: _Optional[bool] = ..., by: _Optional[str] = ...) -> None: ...
 
 class Trusted(_message.Message):
     __slots__ = ("taint",)

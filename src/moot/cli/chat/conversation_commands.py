@@ -91,7 +91,8 @@ class ConversationCommands:
         back = "/undo" if word else "/undo redo"
         shown: list[Line] = [[("class:dim", line)] for line in sanitize.exact(undone.diff).split("\n")]
         did = "made again" if word else "undone"
-        return [*shown, lines.render_notice(f"{did}: {undone.tool} in {undone.cwd}; {back} takes this back")]
+        by = f" by {sanitize.name(undone.by)}" if undone.by not in ("", undone.agent) else ""
+        return [*shown, lines.render_notice(f"{did}: {undone.tool}{by} in {undone.cwd}; {back} takes this back")]
 
     async def tasks(self, word: str) -> list[Line]:
         if word not in ("", "all"):

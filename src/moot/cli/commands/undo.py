@@ -40,6 +40,7 @@ def undo(target: str, sender: str, redo: bool, dry_run: bool, force: bool) -> No
         "number": undone.number,
         "agent": undone.agent,
         "sender": undone.sender,
+        "by": undone.by,
         "run": undone.run_id,
         "tool": undone.tool,
         "at": undone.at,
@@ -65,6 +66,9 @@ def _request_undo(message: pb.UndoMsg) -> pb.Undone:
 def _render(undone: pb.Undone, redo: bool) -> str:
     verb = "redo" if redo else "undo"
     did = f"Would {verb}" if undone.dry_run else {"undo": "Undid", "redo": "Made again"}[verb]
-    what = f"{did}: {sanitize.line(undone.tool)} by {sanitize.line(undone.agent)} in {sanitize.line(undone.cwd)}"
+    by = sanitize.line(undone.by or undone.agent)
+    if undone.by not in ("", undone.agent):
+        by += f", a teammate of {sanitize.line(undone.agent)},"
+    what = f"{did}: {sanitize.line(undone.tool)} by {by} in {sanitize.line(undone.cwd)}"
     back = "" if undone.dry_run else f"\n`{program_name()} undo{'' if redo else ' --redo'}` takes this back."
     return f"{sanitize.exact(undone.diff)}\n{what}.{back}"

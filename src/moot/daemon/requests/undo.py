@@ -46,6 +46,7 @@ class UndoRequests:
             paths=[clean(each.path) for each in change.paths[:_SHOWN_PATHS]],
             diff=diff,
             dry_run=request.dry_run,
+            by=change.by or change.agent,
         )
         reply.send(pb.ServerMessage(undone=undone))
 

@@ -194,6 +194,7 @@ class ChangeLog:
             paths=tuple(paths),
             moved=self._last,
             lost=lost,
+            by=context.key.agent,
         )
 
     def _keep(self, state: FileState | None, data: bytes, *, durably: bool = True) -> None:

@@ -18,6 +18,7 @@ class FileChange(Struct, frozen=True, kw_only=True):
     """What one call of a file tool changed. `is_made` says whether it is in the files or undone."""
 
     number: int
+    # The conversation that it belongs to.
     agent: str
     sender: str
     run_id: str
@@ -35,6 +36,8 @@ class FileChange(Struct, frozen=True, kw_only=True):
     moved: int = 0
     # Why it cannot be undone.
     lost: str = ""
+    # The agent whose call it was; empty in a log of before this was recorded.
+    by: str = ""
 
     @property
     def key(self) -> ConversationKey:

@@ -182,6 +182,25 @@ def test_every_command_says_that_a_broken_configuration_is_not_in_use(daemon: Da
     assert "previous configuration" not in daemon.cli("ps").stderr
 
 
+def test_a_broken_configuration_with_several_errors_says_how_many_and_where_all_are(daemon: DaemonThread) -> None:
+    daemon.home.write_config(f"{LISTEN}unknown = 1\n[limits]\nsteps = 'many'\nseconds = 'long'\n")
+    warned = daemon.cli("ps").stderr.replace("\n  ", " ")
+    assert "`steps` must be a whole number" in warned
+    # The unknown key is no error.
+    assert "The file has 1 more error; `moot doctor` shows all. The previous configuration" in warned
+    levels = {
+        each["message"].rpartition(":")[2].split("`")[1]: each["level"]
+        for each in json.loads(daemon.cli("doctor", "--json").stdout)["data"]["findings"]
+        if each["check"] == "config"
+    }
+    assert levels == {"unknown": "warning", "steps": "error", "seconds": "error"}
+    reloaded = daemon.cli("reload").stderr.replace("\n  ", " ")
+    assert reloaded.count("error: ") == 2
+    assert "warning: " in reloaded
+    daemon.home.write_config(LISTEN)
+    daemon.cli("reload")
+
+
 def test_every_command_says_that_an_edited_configuration_is_not_in_use_yet(daemon: DaemonThread) -> None:
     daemon.home.write_config(LISTEN)
     daemon.cli("reload")

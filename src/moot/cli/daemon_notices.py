@@ -4,7 +4,7 @@ import click
 
 from moot import __version__
 from moot.cli import output
-from moot.cli.render import sanitize
+from moot.cli.render import numbers, sanitize
 from moot.client.connection import Connection
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import PROTOCOL_VERSION
@@ -34,8 +34,11 @@ def render_notices(welcome: pb.Welcome) -> list[str]:
             f"warning: the daemon is version {version}, this command is {__version__}. Restart it: moot down; moot up"
         )
     if welcome.config_problem:
+        more = numbers.format_plural(welcome.more_config_errors, "more error")
+        rest = f" The file has {more}; `moot doctor` shows all." if welcome.more_config_errors else ""
         notices.append(
-            f"warning: {sanitize.line(welcome.config_problem)}. The previous configuration is used until `moot reload`."
+            f"warning: {sanitize.line(welcome.config_problem)}.{rest} "
+            "The previous configuration is used until `moot reload`."
         )
     return notices
 

@@ -240,14 +240,15 @@ def _note_flaws(flaws: Sequence[str], *, ignored: Collection[str] = ()) -> None:
 
 def _find_config_flaws() -> list[str]:
     """Errors in the local configuration; nothing for a remote daemon."""
-    from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415 - only this command reads the file
+    from moot.daemon.config.broken_config import BrokenConfig  # noqa: PLC0415 - only this command reads the file
+    from moot.daemon.config.config_file import load_config  # noqa: PLC0415 - only this command reads the file
 
     if remote_address():
         return []
     try:
         load_config(find_paths().config)
     except BrokenConfig as broken:
-        return [str(flaw) for flaw in broken.flaws]
+        return [str(flaw) for flaw in broken.errors]
     return []
 
 
@@ -260,12 +261,13 @@ def _find_skill_flaws() -> list[str]:
 
 def _find_ignored_keys() -> list[str]:
     """Unknown keys in the configuration, which are ignored."""
-    from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415 - only this command reads the file
+    from moot.daemon.config.broken_config import BrokenConfig  # noqa: PLC0415 - only this command reads the file
+    from moot.daemon.config.config_file import load_config  # noqa: PLC0415 - only this command reads the file
 
     try:
         return [str(flaw) for flaw in load_config(find_paths().config)[1]]
-    except BrokenConfig:
-        return []
+    except BrokenConfig as broken:
+        return [str(flaw) for flaw in broken.warnings]
 
 
 def _dump_broker(stats: pb.DaemonStats) -> dict[str, Any] | None:

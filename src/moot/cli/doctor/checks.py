@@ -16,6 +16,7 @@ from moot.cli.follow import tool_notices
 from moot.cli.render import numbers
 from moot.client import daemon_process
 from moot.daemon.paths import Paths
+from moot.domain.agent import FileProblem
 from moot.domain.config import Config, default_config
 from moot.domain.errors import ConfigError, Unavailable
 from moot.domain.ports.model import ToolSupport
@@ -132,20 +133,25 @@ def _check_access(path: Path, *, is_folder: bool) -> Iterator[Finding]:
 
 
 def configuration(home: Paths) -> Iterator[Finding]:
-    from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415 - it may be what is broken
+    from moot.daemon.config.broken_config import BrokenConfig  # noqa: PLC0415 - it may be what is broken
+    from moot.daemon.config.config_file import load_config  # noqa: PLC0415 - it may be what is broken
 
     try:
         _, flaws = load_config(home.config)
     except BrokenConfig as broken:
-        for flaw in broken.flaws:
+        for flaw in broken.errors:
             yield error("config", str(flaw), "Correct that line; `moot init` can write a new configuration.")
+        yield from map(_warn_of_config, broken.warnings)
         return
-    for flaw in flaws:
-        yield warning("config", str(flaw), "Correct or remove that line.")
+    yield from map(_warn_of_config, flaws)
     if not flaws:
         there = home.config.exists()
         text = "is valid" if there else "does not exist; the defaults are used"
         yield (ok if there else note)("config", f"{home.config} {text}.")
+
+
+def _warn_of_config(flaw: FileProblem) -> Finding:
+    return warning("config", str(flaw), "Correct or remove that line.")
 
 
 def agents(home: Paths) -> Iterator[Finding]:
@@ -220,7 +226,8 @@ def search() -> Iterator[Finding]:
 
 def load_valid_config(home: Paths) -> Config | None:
     """The configuration, or None if it is broken, which is reported by another check."""
-    from moot.daemon.config.config_file import BrokenConfig, load_config  # noqa: PLC0415
+    from moot.daemon.config.broken_config import BrokenConfig  # noqa: PLC0415
+    from moot.daemon.config.config_file import load_config  # noqa: PLC0415
 
     try:
         return load_config(home.config)[0]

@@ -11,7 +11,8 @@ from moot.cli import output, prompts
 from moot.cli.render import sanitize, terminal
 from moot.cli.setup.config_edit import move_aside, try_repair, write_config
 from moot.cli.setup.providers import EMBEDDED
-from moot.daemon.config.config_file import BrokenConfig, load_config
+from moot.daemon.config.broken_config import BrokenConfig
+from moot.daemon.config.config_file import load_config
 from moot.domain.config import Config, default_config
 from moot.domain.errors import ConfigError
 

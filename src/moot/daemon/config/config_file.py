@@ -11,6 +11,7 @@ from typing import Any
 
 from moot.daemon.config.agent_keys import SECTIONS as AGENT_SECTIONS
 from moot.daemon.config.agent_keys import read_agent_config, rename_fields
+from moot.daemon.config.broken_config import BrokenConfig, ConfigProblem
 from moot.daemon.config.broker_keys import BROKER_KEYS, read_broker_config
 from moot.daemon.config.keys import (
     BUDGET_KEYS,
@@ -59,7 +60,6 @@ from moot.domain.config import (
     WebConfig,
     default_config,
 )
-from moot.domain.errors import ConfigError
 from moot.domain.knowledge_config import GraphConfig, KnowledgeConfig, LibrarianConfig
 from moot.domain.mcp import McpConfig
 from moot.domain.rag_config import RagConfig
@@ -75,17 +75,6 @@ _LARGEST = 2**63 - 1
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
 
 
-class BrokenConfig(ConfigError):
-    """A configuration that cannot be used; `flaws` are its errors, then its warnings."""
-
-    def __init__(self, errors: list[FileProblem], warnings: list[FileProblem]) -> None:
-        super().__init__(
-            "\n".join(str(flaw) for flaw in errors),
-            fix="Correct the file; `moot doctor` checks it again.",
-        )
-        self.flaws = (*errors, *warnings)
-
-
 class ConfigFile:
     """The configuration in use. If the file is invalid, the last valid one stays in use and `flaws` has the errors.
 
@@ -96,7 +85,7 @@ class ConfigFile:
         self._path = path
         self._last_good = last_good
         self._flaws: tuple[FileProblem, ...] = ()
-        self._problem = ""
+        self._problem = ConfigProblem()
         # The state of the file when it was last examined, and the content that is in use.
         self._stamp: tuple[int, int] | None = None
         self._data: bytes | None = None
@@ -106,7 +95,7 @@ class ConfigFile:
             self.current = self._read()
         except BrokenConfig as broken:
             self.current = self._fall_back(broken)
-            self._flaws, self._problem = broken.flaws, str(broken.flaws[0])
+            self._flaws, self._problem = broken.flaws, broken.problem
         self._first = self.current
 
     @property
@@ -118,30 +107,30 @@ class ConfigFile:
     def flaws(self) -> tuple[FileProblem, ...]:
         return self._flaws
 
-    def find_problem(self) -> str:
-        """Return why the file as it is now is not in use: its first error, or that it has changed. Empty if it is."""
+    def find_problem(self) -> ConfigProblem:
+        """Return why the file as it is now is not in use."""
         stamp = _read_stamp(self._path)
         if stamp != self._stamp:
             self._stamp, self._problem = stamp, self._examine()
         return self._problem
 
-    def _examine(self) -> str:
+    def _examine(self) -> ConfigProblem:
         try:
             data = _read_bytes(self._path)
             if data is not None:
                 _parse(self._path, data)
         except BrokenConfig as broken:
-            return str(broken.flaws[0])
-        return "" if data == self._data else f"{self._path} has changed"
+            return broken.problem
+        return ConfigProblem("" if data == self._data else f"{self._path} has changed")
 
     def reload(self) -> bool:
         """Read the file again. Return False if it is invalid; the last valid one stays in use."""
         try:
             self.current = self._read()
         except BrokenConfig as broken:
-            self._flaws, self._problem = broken.flaws, str(broken.flaws[0])
+            self._flaws, self._problem = broken.flaws, broken.problem
             return False
-        self._problem = ""
+        self._problem = ConfigProblem()
         return True
 
     def _read(self) -> Config:

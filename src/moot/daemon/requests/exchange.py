@@ -9,6 +9,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from moot import __version__
+from moot.daemon.config.broken_config import ConfigProblem
 from moot.daemon.path_mask import PathMask
 from moot.daemon.principal import Principal, Principals
 from moot.daemon.requests.admission import Admission, OpenConnections, Stoppable
@@ -115,8 +116,8 @@ class Serving(Struct, frozen=True, kw_only=True):
     max_unsent: int = 8 * 1024 * 1024
     # Removes the owner's paths from what others are sent.
     mask: PathMask = field(default_factory=PathMask)
-    # Why the configuration file as it is now is not in use, or "".
-    find_config_problem: Callable[[], str] = str
+    # Why the configuration file as it is now is not in use.
+    find_config_problem: Callable[[], ConfigProblem] = ConfigProblem
     connections: OpenConnections = field(default_factory=OpenConnections)
     # None if metrics are off.
     metrics: MetricsSource | None = None
@@ -345,12 +346,14 @@ class Exchange:
         if self._closed or self.principal is None:
             return
         principal = self.principal
+        problem = self.serving.find_config_problem() if principal.is_owner else ConfigProblem()
         welcome = pb.Welcome(
             version=PROTOCOL_VERSION,
             daemon_version=__version__,
             principal=principal.name,
             default_sender=principal.default_sender,
-            config_problem=self.serving.find_config_problem() if principal.is_owner else "",
+            config_problem=problem.reason,
+            more_config_errors=problem.more,
         )
         reply.send(pb.ServerMessage(welcome=welcome))
 

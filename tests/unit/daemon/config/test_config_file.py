@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moot.daemon.config.config_file import BrokenConfig, ConfigFile, load_config
+from moot.daemon.config.broken_config import BrokenConfig
+from moot.daemon.config.config_file import ConfigFile, load_config
 from moot.domain.config import CompactionConfig, Config, ListenConfig, ModelConfig, default_config
 from moot.domain.errors import ConfigError
 from moot.domain.run import Limits

@@ -281,7 +281,7 @@ def test_a_chat_that_is_opened_again_shows_what_queued_and_its_answers(daemon: L
     with terminal(daemon.home, "chat", "ada", "--as", sender) as again:
         again.wait_for("you › hang")
         again.wait_on_screen("2 queued")
-        again.wait_on_screen("⋯ second  (queued)")
+        again.wait_on_screen("⋯ second  (queued 1)")
         again.wait_on_screen("ada thinking")
         again.type(ESCAPE)
         again.wait_for("(cancelled")
@@ -342,7 +342,7 @@ def test_a_message_behind_somebody_elses_run_waits_for_it_in_sight(daemon: LiveD
         person.enter("mine")
         person.wait_on_screen("mine  (queued 1")
         with background(daemon, sender, "theirs"):
-            person.wait_on_screen("⋯ theirs  (queued)")
+            person.wait_on_screen("⋯ theirs  (queued 2)")
             person.wait_on_screen("2 queued")
             person.type(ESCAPE)
             person.wait_for("(cancelled")

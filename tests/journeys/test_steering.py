@@ -238,6 +238,11 @@ def test_now_in_a_chat_shows_the_message_once_and_the_setting_makes_it_the_defau
         person.wait_on_screen("hurry up  (shown at the next step")
         person.enter("by setting")
         person.wait_on_screen("by setting  (shown at the next step")
+        with terminal(home, "chat", "ada", columns=80) as other:
+            other.wait_on_screen("⋯ queued one  (queued 1)")
+            other.wait_on_screen("⋯ hurry up  (shown at the next step)")
+            other.type(CONTROL_D)
+            assert other.wait_for_exit() == 0
         (folder / "go").touch()
         person.enter("o")
         person.wait_for("you › hurry up")

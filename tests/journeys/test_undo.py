@@ -9,8 +9,8 @@ from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
-from tests.scripting import lead, mate, say, script, spawn, wait
 from tests.scripting import call as call_step
+from tests.scripting import lead, mate, say, script, spawn, wait
 from tests.talking import Talking
 from tests.teaming import TEAM
 

@@ -370,7 +370,7 @@ class ChatController:
             rows += self._asks.render_question(asked)
         rows += self._open_approvals.rows(behind=asked is not None, at=self.screen.shown)
         rows += [live_rows.render_queued(view, now, columns) for view in self._views.list_waiting()]
-        rows += [live_rows.render_others_queued(text, columns) for text in self._others.list_queued()]
+        rows += [live_rows.render_others_queued(message, columns) for message in self._others.list_queued()]
         rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._messages.unsent]
         rows += [lines.dim(f"⋯ {each.message.decision}: {each.shown.line}") for each in self._decisions.held]
         fragments: StyleAndTextTuples = []

@@ -4,6 +4,7 @@ Used by controller.py.
 """
 
 from moot.cli.chat import lines
+from moot.cli.chat.queued_message import QueuedMessage
 from moot.cli.chat.view import RunView
 from moot.cli.markdown.styles import DIM, Line
 from moot.cli.render import run_lines, sanitize
@@ -34,9 +35,7 @@ def render_spinner(speaker: str, status: str, elapsed: float, primary: str, now:
 
 def render_queued(view: RunView, now: float, columns: int) -> Line:
     """A message of this chat that waits: its position, what it waits for, and how long."""
-    place = f"queued {view.position}" if view.position else "sending"
-    if view.steers and view.position:
-        place = "shown at the next step"
+    place = _describe_place(view.position, steers=view.steers) if view.position else "sending"
     if view.position and view.ask_kind:
         place += f", the run ahead waits for {_ASKS.get(view.ask_kind, 'you')}"
     elapsed = now - view.since
@@ -44,9 +43,15 @@ def render_queued(view: RunView, now: float, columns: int) -> Line:
     return _render_waiting(view.echo, f"{place}{waited}", columns)
 
 
-def render_others_queued(text: str, columns: int) -> Line:
+def render_others_queued(message: QueuedMessage, columns: int) -> Line:
     """A message that another client has queued."""
-    return _render_waiting(text, "queued", columns)
+    return _render_waiting(message.content, _describe_place(message.position, steers=message.steers), columns)
+
+
+def _describe_place(position: int, *, steers: bool) -> str:
+    if steers:
+        return "shown at the next step"
+    return f"queued {position}" if position else "queued"
 
 
 def _render_waiting(text: str, place: str, columns: int) -> Line:

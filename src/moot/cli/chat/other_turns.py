@@ -11,10 +11,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Seq
 from contextlib import aclosing
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from moot.cli.chat import lines
 from moot.cli.chat.activity import Activity
 from moot.cli.chat.chat_context import ChatContext
 from moot.cli.chat.mode_switch import ModeSwitch
+from moot.cli.chat.queued_message import QueuedMessage, list_queued
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.view import RunView
 from moot.cli.markdown.styles import Line
@@ -104,7 +107,7 @@ class OtherTurns:
         self._stranded: list[str] = []
         # The latest messages between agents that were shown.
         self._mail_shown: deque[Line] = deque(maxlen=_MAIL_KEPT)
-        self.queued: list[str] = []
+        self.queued: list[QueuedMessage] = []
 
     # ---- called by the chat ----
 
@@ -112,7 +115,7 @@ class OtherTurns:
         """Record that the history was shown, up to the message that is being answered."""
         found = turns(history.messages)
         self._shown.update(turn[0].seq for turn in found)
-        self.queued = list(history.queued)
+        self.queued = list_queued(history)
         if found and not found[-1][0].outcome:
             self._want(found[-1][0].seq)
 
@@ -120,7 +123,7 @@ class OtherTurns:
         """Show what happened without a connection, except for what is about to be sent again."""
         self._activity_changed = True
         found = turns(history.messages)
-        self.queued = list(history.queued)
+        self.queued = list_queued(history)
         lost, self._cut_off = {view.user_seq for view in self._cut_off}, []
         self._stranded = []
         for turn in found:
@@ -165,17 +168,18 @@ class OtherTurns:
         self._news.set()
         self._turns_changed.set()
 
-    def list_queued(self) -> list[str]:
+    def list_queued(self) -> list[QueuedMessage]:
         """The queued messages of other clients, in order."""
         own = Counter(self._chat.list_queued_contents())
-        others: list[str] = []
+        others: list[QueuedMessage] = []
         # Messages queued at the disconnect may be in the last list or newer than it.
-        late = Counter(self._stranded) - Counter(self.queued)
-        for text in [*self.queued, *late.elements()]:
-            if own[text] > 0:
-                own[text] -= 1
+        late = Counter(self._stranded) - Counter(message.content for message in self.queued)
+        known = [replace(message, position=position) for position, message in enumerate(self.queued, 1)]
+        for message in [*known, *map(QueuedMessage, late.elements())]:
+            if own[message.content] > 0:
+                own[message.content] -= 1
             else:
-                others.append(text)
+                others.append(message)
         return others
 
     # ---- events of the daemon ----
@@ -369,7 +373,7 @@ class OtherTurns:
             history = (await self._chat.request(pb.ClientMessage(get_history=asked))).history
         except NotFound:
             history = pb.History()
-        self.queued = list(history.queued)
+        self.queued = list_queued(history)
         self._chat.on_context(history.context_tokens)
         self._chat.screen.redraw()
 

@@ -87,12 +87,14 @@ class RecordRequests:
         entries, next_seq = take_page(wanted, asked.first_seq)
         begun = {entry.run_id for entry in found}
         queued = [run.request for run in runs if run.status is RunStatus.QUEUED and run.id not in begun]
+        active = self._runs.active(key)
         history = pb.History(
             messages=self._render_messages(list_history_messages(entries, runs, stopped, archives), found),
             title=loaded.conversation.title,
             cwd=loaded.conversation.cwd,
             queued=[request.content for request in queued],
             queued_guests=[request.guest for request in queued],
+            queued_steers=[bool(active) and request.steers == active for request in queued],
             next_seq=next_seq,
             context_tokens=_last_context_tokens(found),
         )

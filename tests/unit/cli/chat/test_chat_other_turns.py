@@ -2,6 +2,7 @@
 
 from moot.cli.chat.mode_switch import ModeSwitch
 from moot.cli.chat.other_turns import Introduce, OtherTurns
+from moot.cli.chat.queued_message import QueuedMessage
 from moot.cli.chat.screen import Screen
 from moot.cli.chat.view import RunView
 from moot.client.connection import Runnable
@@ -59,28 +60,28 @@ def test_a_message_in_line_is_shown_once_when_the_connection_breaks_whether_the_
     for told in ([], ["second"]):
         chat = FakeChat()
         others = OtherTurns(chat)
-        others.queued = list(told)
+        others.queued = list(map(QueuedMessage, told))
         chat.own = ["second"]
         assert others.list_queued() == []
 
         chat.own = []
         others.mark_cut_off(in_line("second", typed="@bob second"))
 
-        assert others.list_queued() == ["second"]
+        assert others.list_queued() == [QueuedMessage("second", 1 if told else 0)]
 
 
 def test_the_same_words_twice_in_line_stay_twice() -> None:
     others = OtherTurns(FakeChat())
-    others.queued = ["again"]
+    others.queued = [QueuedMessage("again")]
     for _ in range(2):
         others.mark_cut_off(in_line("again"))
 
-    assert others.list_queued() == ["again", "again"]
+    assert others.list_queued() == [QueuedMessage("again", 1), QueuedMessage("again")]
 
 
 def test_what_waits_after_coming_back_is_what_the_daemon_says() -> None:
     others = OtherTurns(FakeChat())
-    others.queued = ["second"]
+    others.queued = [QueuedMessage("second")]
     others.mark_cut_off(in_line("second"))
 
     others.catch_up(pb.History(), unsent=())

@@ -39,6 +39,9 @@ class Idle:
     async def group_by_conversation(self) -> dict[ConversationKey, list[OwnedRun]]:
         return {}
 
+    def active(self, _key: ConversationKey) -> str:
+        return ""
+
     def now(self) -> float:
         return 0.0
 

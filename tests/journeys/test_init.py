@@ -1,6 +1,7 @@
 """moot init: a provider is set up after one real completion, or nothing is written at all."""
 
 import json
+import re
 import stat
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from tests import fork_server
 from tests.daemon_process import PATIENCE, Home, call_cli, run_cli
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
-from tests.terminal import terminal
+from tests.terminal import Terminal, terminal
 
 NO_KEYS = dict.fromkeys((candidate.variable for candidate in BY_KEY), "")
 
@@ -301,6 +302,55 @@ def test_without_a_key_a_person_is_told_which_there_could_be_and_which_model_can
         person.wait_for("Which one")
         person.type("\x03")
         assert person.wait_for_exit(30) == 130
+
+
+def choose_own_server(person: Terminal, address: str) -> None:
+    person.wait_for("Which one")
+    entry = re.search(r"(\d+)\. A server of your own \(asks for its address\)", person.seen)
+    assert entry is not None, person.seen
+    person.enter(entry[1])
+    person.wait_for("Address, such as http://127.0.0.1:8000/v1:")
+    person.enter("127.0.0.1:8000")
+    person.wait_for("The address must begin with http:// or https://")
+    person.enter(address)
+
+
+def test_a_person_chooses_a_server_of_their_own(
+    served: Home, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in NO_KEYS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
+    provider.tells({"/v1/models": {"data": [{"id": "first"}, {"id": "second"}]}})
+
+    with terminal(served, "init") as person:
+        choose_own_server(person, f"{provider.url}/v1")
+        person.wait_for("not shown):")
+        person.enter("")
+        person.wait_for("2. second")
+        person.enter("2")
+        assert person.wait_for_exit() == 0
+
+    model = load_config(served.path / "config.toml")[0].models["own"]
+    assert (model.base_url, model.model) == (f"{provider.url}/v1", "second")
+
+
+def test_an_own_server_that_does_not_answer_is_an_error_that_says_what_to_do(
+    served: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in NO_KEYS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
+
+    with terminal(served, "init") as person:
+        choose_own_server(person, "http://127.0.0.1:9/v1")
+        person.wait_for("not shown):")
+        person.enter("")
+        person.wait_for("error: http://127.0.0.1:9/v1 does not answer or does not list its models")
+        person.wait_for("fix: Start the server and check its address, which usually ends with /v1.")
+        assert person.wait_for_exit() == 2
+
+    assert not (served.path / "config.toml").exists()
 
 
 def test_an_unknown_provider_is_a_usage_error(bare: Home) -> None:

@@ -22,7 +22,8 @@ from moot.cli.setup.broken_config import make_startable, read_or_repair
 from moot.cli.setup.config_edit import set_default_model, set_default_name, write_config
 from moot.cli.setup.failed_completion import explain_failure, explain_unused_key
 from moot.cli.setup.model_choice import choose_model, list_through_daemon
-from moot.cli.setup.providers import BY_KEY, EMBEDDED, OWN, WITH_HANDS, Candidate
+from moot.cli.setup.provider_menu import choose_provider
+from moot.cli.setup.providers import BY_KEY, EMBEDDED, OWN, OWN_SERVER, Candidate
 from moot.cli.setup.pull import pull_model
 from moot.daemon.paths import Paths
 from moot.domain.config import PROVIDERS, Config, ModelConfig
@@ -103,7 +104,7 @@ def _set_up_candidate(home: Paths, config: Config, wishes: InitOptions) -> dict[
     candidate = choose_model(
         candidate,
         names,
-        may_ask=wishes.may_ask and wishes.are_explicit,
+        may_ask=wishes.may_ask and (wishes.are_explicit or candidate.is_own),
         # A person who was asked for a model has left the choice to Moot.
         may_pick=wishes.yes or wishes.may_ask,
     )
@@ -218,7 +219,7 @@ def _choose_candidate(wishes: InitOptions) -> Candidate:
     with output.progress("Looking for keys in the environment and model servers on this machine"):
         found = asyncio.run(providers.detect(os.environ))
     if wishes.may_ask:
-        return _ask_candidate(found)
+        return choose_provider(found)
     if not wishes.yes:
         names = ", ".join(each.name for each in found)
         raise BadRequest(
@@ -237,7 +238,7 @@ def _explicit_candidate(wishes: InitOptions) -> Candidate:
     candidate = EMBEDDED if name == "local" else known[name]
     if wishes.base_url and name == "openai":
         # A custom server must not receive OpenAI's key or model names.
-        candidate = Candidate(name=OWN, title=wishes.base_url, provider="openai", is_own=True)
+        candidate = replace(OWN_SERVER, title=wishes.base_url)
     if candidate is EMBEDDED and wishes.model in MODELS:
         candidate = replace(candidate, name=wishes.model)
     return replace(
@@ -259,29 +260,11 @@ def _name_server(candidate: Candidate, config: Config) -> Candidate:
     return replace(candidate, name=name)
 
 
-def _ask_candidate(detected: list[Candidate]) -> Candidate:
-    there = {each.name for each in detected}
-    found = [*detected, WITH_HANDS, *(each for each in BY_KEY if each.name not in there)]
-    for number, each in enumerate(found, 1):
-        output.print_note(f"  {number}. {each.title}{_describe_source(each, is_found=each.name in there)}")
-    chosen = found[prompts.ask_number("Which one", default=1, most=len(found)) - 1]
-    if chosen.provider == "local":
-        return chosen
-    return replace(chosen, model=prompts.ask_line("Model (empty lets Moot choose)", default=chosen.model))
-
-
-def _describe_source(candidate: Candidate, *, is_found: bool) -> str:
-    model = f", {sanitize.name(candidate.model)}" if candidate.model and candidate.provider != "local" else ""
-    if not candidate.variable:
-        return model
-    return f" ({candidate.variable} is set){model}" if is_found else " (asks for a key)"
-
-
 def _with_key(candidate: Candidate, wishes: InitOptions) -> tuple[Candidate, Mapping[str, str]]:
     """The candidate, and the environment with its key, which a person is asked for if it is not set."""
     if wishes.may_ask and candidate.provider != "local" and not os.environ.get(candidate.variable, "").strip():
         is_optional = not candidate.variable
-        if is_optional and not (wishes.base_url or candidate.api_key):
+        if is_optional and not (wishes.base_url or candidate.is_own or candidate.api_key):
             return candidate, os.environ
         empty = "empty keeps the stored one" if candidate.api_key else "empty for none"
         text = f"{empty}, not shown" if is_optional else "not shown"

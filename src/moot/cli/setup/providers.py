@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from moot.models.http_client import HttpClient
     from moot.models.server_models import ModelServer
 
-# The table of the first server that is set up with --base-url.
+# The table of the first server that is set up by its address.
 OWN = "own"
 
 
@@ -104,6 +104,7 @@ EMBEDDED = Candidate(
 WITH_HANDS = Candidate(
     name="qwen", title="Qwen2.5 Coder, embedded (1.1 GB, no key; can use tools)", provider="local", model="qwen"
 )
+OWN_SERVER = Candidate(name=OWN, title="A server of your own (asks for its address)", provider="openai", is_own=True)
 
 
 def list_keyed(environ: Mapping[str, str]) -> list[Candidate]:
@@ -172,14 +173,22 @@ async def find_models(
             f"the models of {candidate.title} cannot be listed: {error.message.rstrip('.')}", fix=error.fix
         ) from error
     if not names:
-        where = f" at {candidate.base_url}" if candidate.base_url else ""
-        # With a name the daemon asks it, and then says what is wrong.
-        fix = "Name one with --model NAME; the completion then shows what is wrong."
-        raise BadRequest(
-            f"{candidate.title}{where} does not answer or does not list its models",
-            fix=fix if candidate.variable else f"Start it. {fix}",
-        )
+        raise _unlisted_error(candidate)
     return names
+
+
+def _unlisted_error(candidate: Candidate) -> BadRequest:
+    """The error for a server that lists no models. With a name the daemon asks it, and then says what is wrong."""
+    where = f" at {candidate.base_url}" if candidate.base_url and not candidate.is_own else ""
+    fix = "Name one with --model NAME; the completion then shows what is wrong."
+    if candidate.is_own:
+        fix = (
+            "Start the server and check its address, which usually ends with /v1. "
+            f"If it lists no models: moot init --base-url {candidate.base_url} --model NAME"
+        )
+    elif not candidate.variable:
+        fix = f"Start it. {fix}"
+    return BadRequest(f"{candidate.title}{where} does not answer or does not list its models", fix=fix)
 
 
 def name_own_server(base_url: str, models: Mapping[str, ModelConfig]) -> str:

@@ -52,11 +52,12 @@ def _find_errors(model: ModelConfig, given: frozenset[str]) -> Iterator[tuple[st
     if model.provider == "local" and model.model not in MODELS and not model.model.endswith(".gguf"):
         names = ", ".join(MODELS)
         yield "model", f"there is no local model {ascii(model.model)}; there are {names}, or give a .gguf file"
-    if model.base_url and (reason := _find_url_problem(model.base_url)):
+    if model.base_url and (reason := find_url_problem(model.base_url)):
         yield "base_url", reason
 
 
-def _find_url_problem(url: str) -> str:
+def find_url_problem(url: str) -> str:
+    """Return why an address cannot be the `base_url` of a model; "" if it can."""
     try:
         parts = urlsplit(url)
         port_is_good = parts.port is None or parts.port > 0

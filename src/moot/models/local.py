@@ -192,7 +192,7 @@ class LocalModel:
         return ToolChoice(model, rng=self._rng) if self._tools is ToolSupport.SCHEMA else model
 
     async def _spawn(self) -> _Child:
-        lack = _find_lack(self._config, self._file)
+        lack = find_lack(self._config, self._file)
         if lack is not None:
             raise lack
         key = secrets.token_urlsafe(32)
@@ -298,11 +298,12 @@ def model_path(config: ModelConfig, data_dir: Path) -> Path:
 
 def find_problem(config: ModelConfig, data_dir: Path) -> str:
     """Return what a local model needs before it can be started, with a fix; "" if nothing is missing."""
-    lack = _find_lack(config, model_path(config, data_dir))
+    lack = find_lack(config, model_path(config, data_dir))
     return f"{lack.message} {lack.fix}" if lack else ""
 
 
-def _find_lack(config: ModelConfig, file: Path) -> ModelError | None:
+def find_lack(config: ModelConfig, file: Path) -> ModelError | None:
+    """Return what it lacks as an error with a fix, or None."""
     if importlib.util.find_spec("xllamacpp") is None:
         return ModelError(
             f"The local model '{config.name}' needs a part that is not installed.",

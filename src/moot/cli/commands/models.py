@@ -14,6 +14,7 @@ from moot.cli.options import conversation_arguments
 from moot.cli.program import hint
 from moot.cli.render import plain_data, sanitize, terminal
 from moot.cli.setup.pull import pull_model
+from moot.domain.config import ModelConfig
 from moot.domain.errors import BadRequest, ModelError
 from moot.models.pullable import MODELS
 from moot.wire import moot_pb2 as pb
@@ -96,9 +97,17 @@ def pull(name: str | None) -> None:
         name = next(iter(MODELS))
         others = ", ".join(hint(f"`moot models pull {other}`") for other in MODELS if other != name)
         output.print_note(f"No model given, pulling {name}. Also available: {others}.")
+    from moot.models.local import find_lack  # noqa: PLC0415 - the runtime of models, for this command alone
+
     file = pull_model(name, find_paths().models)
+    lack = find_lack(ModelConfig(name=name, provider="local", model=name), file)
     data = {"name": name, "path": str(file), "bytes": file.stat().st_size}
+    data["problem"] = hint(f"{lack.message} {lack.fix}") if lack else ""
     output.emit(data, render=lambda _: f"{MODELS[name].title} is at {file}.")
+    if lack and not output.wants_json():
+        output.print_note(output.wrap_prose(f"warning: {lack.message}", indent="  "))
+        # A command is not wrapped, so that it can be copied.
+        output.print_note(f"  fix: {hint(lack.fix)}")
 
 
 @models.command()

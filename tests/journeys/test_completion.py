@@ -1,13 +1,20 @@
 """The shell completes commands, options and names; a daemon that is down is neither started nor waited for."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from moot.cli.project_sender import derive_sender
 from tests.daemon_process import Home, LiveDaemon, call_cli, run_cli
+from tests.scripting import call, say, script
 
-SCRIPT = '[[rule]]\nmatch = "ask me"\nhang = true\n[[rule]]\nreply = "Heard: {user}"\n'
+SCRIPT = script(
+    {"match": "ask me", "hang": True},
+    {"match": "^make", "steps": [call("exec", command="make all"), say("Done.")]},
+    {"reply": "Heard: {user}"},
+)
 
 
 def complete(home: Home, *words: str) -> list[str]:
@@ -35,6 +42,29 @@ def test_commands_options_and_names_are_completed(daemon: LiveDaemon) -> None:
     assert complete(home, "show", "run-") == [run]
     # It has ended: there is nothing to stop.
     assert complete(home, "stop", "run-") == []
+
+
+def test_numbers_of_rules_and_archives_are_completed(daemon: LiveDaemon, sender: str) -> None:
+    home = daemon.home
+    assert complete(home, "rules", "rm", "") == []
+    assert daemon.cli("ask", "ada", "make it", "--as", sender).returncode == 3
+    (ask,) = daemon.cli_json("inbox")["data"]
+    assert daemon.cli("inbox", "approve", ask["ask_id"], "--attempt", "1", "--always", "--yes").returncode == 0
+    (rule,) = daemon.cli_json("rules")["data"]
+    assert complete(home, "rules", "rm", "") == [str(rule["number"])]
+
+    for _ in range(2):
+        daemon.cli("ask", "bob", "hello", "--as", sender)
+        assert daemon.cli("new", "bob", "--as", sender).returncode == 0
+    for command in ("archives", "resume"):
+        assert complete(home, command, "b") == ["bob"]
+        assert complete(home, command, "bob", "--as", sender, "") == ["1", "2"]
+        assert complete(home, command, "bob", "--as", "another", "") == []
+    assert complete(home, "recall", "b") == ["bob"]
+    project = derive_sender(sender, os.getcwd())
+    daemon.cli("ask", "bob", "hello", "--as", project)
+    daemon.cli("new", "bob", "--as", project)
+    assert complete(home, "archives", "bob", "--as", sender, "--here", "") == ["1"]
 
 
 @pytest.mark.parametrize("command", [("chat",), ("ask", "ada", "hello"), ("run", "x"), ("project",), ("cron", "add")])

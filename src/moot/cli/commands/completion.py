@@ -24,7 +24,8 @@ def completion(context: click.Context, shell: str | None) -> None:
     zsh:  add to ~/.zshrc             eval "$(moot completion zsh)"
     fish: moot completion fish > ~/.config/fish/completions/moot.fish
 
-    Names of agents, runs, models, tokens and open questions come from the daemon, if it runs.
+    Names of agents, runs, models, tokens and open questions, and numbers of rules and archives, come from the daemon,
+    if it runs.
     """
     name = shell or os.path.basename(os.environ.get("SHELL", ""))
     found = get_completion_class(name) if name in SHELLS else None

@@ -11,7 +11,7 @@ import click
 from moot.cli import output
 from moot.cli.command_group import CommandGroup
 from moot.cli.connect import require_utf8, run_connected, send_request
-from moot.cli.name_completion import complete_agents
+from moot.cli.name_completion import complete_agents, complete_archives
 from moot.cli.options import conversation_arguments, sender_option
 from moot.cli.program import hint
 from moot.cli.render import (
@@ -252,7 +252,7 @@ async def _fetch_pages(connection: Connection, request: pb.ListConversationsMsg)
 
 @click.command()
 @conversation_arguments
-@click.argument("number", type=click.IntRange(min=1), required=False)
+@click.argument("number", type=click.IntRange(min=1), required=False, shell_complete=complete_archives)
 @output.json_option
 def archives(agent: str, sender: str, number: int | None) -> None:
     """List the archives of the conversation with AGENT, or show archive NUMBER with its messages."""

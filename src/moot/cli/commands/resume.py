@@ -7,6 +7,7 @@ import click
 from moot.cli import output
 from moot.cli.connect import run_connected, send_request
 from moot.cli.follow.lane_progress import LaneProgress
+from moot.cli.name_completion import complete_archives
 from moot.cli.options import conversation_arguments
 from moot.cli.render import numbers, plain_data, sanitize, terminal
 from moot.cli.render.stretches import list_resumable
@@ -31,7 +32,7 @@ def new(agent: str, sender: str) -> None:
 
 @click.command()
 @conversation_arguments
-@click.argument("number", type=click.IntRange(min=1), required=False)
+@click.argument("number", type=click.IntRange(min=1), required=False, shell_complete=complete_archives)
 @output.json_option
 def resume(agent: str, sender: str, number: int | None) -> None:
     """List the earlier conversations with AGENT, or continue that of archive NUMBER.

@@ -8,6 +8,7 @@ import click
 from moot.cli import output
 from moot.cli.command_group import CommandGroup
 from moot.cli.connect import send_request
+from moot.cli.name_completion import complete_rules
 from moot.cli.render import flow, numbers, plain_data, sanitize, terminal
 from moot.domain.approval import describe_holder
 from moot.wire import moot_pb2 as pb
@@ -58,7 +59,7 @@ def _render_rule(info: pb.RuleInfo, width: int) -> list[str]:
 
 
 @rules.command("rm")
-@click.argument("number", type=click.IntRange(min=1))
+@click.argument("number", type=click.IntRange(min=1), shell_complete=complete_rules)
 @output.json_option
 def remove(number: int) -> None:
     """Remove rule NUMBER. The next such call needs approval again."""

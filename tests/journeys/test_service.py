@@ -22,6 +22,7 @@ SYSTEMCTL = """#!/bin/sh
 echo "$@" >> "$SYSTEMCTL_LOG"
 case "$*" in *is-active*) echo active;; esac
 """
+PROXY_VARIABLES = [case(f"{kind}_proxy") for kind in ("http", "https", "all", "no") for case in (str.lower, str.upper)]
 
 
 @pytest.fixture
@@ -63,6 +64,8 @@ def test_a_service_of_another_user_has_none_of_the_folders_of_who_installs_it(
         folder.mkdir(parents=True)
     account = pwd.struct_passwd(("other", "x", os.getuid() + 1, 1, "", str(other), "/bin/sh"))
     monkeypatch.setattr(pwd, "getpwall", lambda: [account])
+    for name in PROXY_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(root))
     monkeypatch.setenv("PATH", f"{root}/.cargo/bin:/usr/sbin:/usr/bin:/usr/sbin")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(root / ".config"))
@@ -71,6 +74,27 @@ def test_a_service_of_another_user_has_none_of_the_folders_of_who_installs_it(
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Environment=")]
     path = f"{other}/.local/bin:/usr/sbin:/usr/bin"
     assert lines == ['Environment="MOOT_HOME=/srv/moot"', f'Environment="PATH={path}"']
+
+
+def test_the_variables_of_a_proxy_are_kept_but_not_one_with_a_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for name in PROXY_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    proxies = {"HTTP_PROXY": "http://one:3128", "https_proxy": "http://two:3128", "no_proxy": "localhost,.lan"}
+    for name, value in {**proxies, "HTTPS_PROXY": "http://ada:hush@three:3128"}.items():
+        monkeypatch.setenv(name, value)
+    assert run(["service", "install", "--dry-run"]) == 0
+    printed = capsys.readouterr()
+    for name, value in proxies.items():
+        assert f'"{name}={value}"' in printed.out or f"<key>{name}</key>" in printed.out
+    assert "hush" not in printed.out
+    noted = " ".join(printed.err.split())
+    assert "HTTPS_PROXY is left out: it has a password, and other users can read the service file." in noted
+    assert '`proxy = "secret:NAME"` in [network]' in noted
+    assert run(["service", "status"]) in (0, 1)
+    assert "HTTPS_PROXY" not in capsys.readouterr().err
 
 
 def test_where_systemd_does_not_answer_nothing_is_written_or_stopped(home: Home, machine: dict[str, str]) -> None:

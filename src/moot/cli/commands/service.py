@@ -27,6 +27,9 @@ from moot.domain.errors import BadRequest, Forbidden, Unavailable
 _SECONDS = 60.0
 # Variables of this shell that the daemon needs in order to find the same files.
 _KEPT_VARIABLES = ("MOOT_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "PATH")
+_PROXY_VARIABLES = tuple(
+    case(f"{kind}_proxy") for kind in ("http", "https", "all", "no") for case in (str.lower, str.upper)
+)
 # Where users keep programs of their own.
 _PROGRAM_FOLDERS = (".local/bin", "bin")
 # What to do where there is no service manager.
@@ -57,6 +60,7 @@ def _scope_options(command: _F) -> _F:
 def install(system: bool, user: str, dry_run: bool) -> None:
     """Write the service file, enable the service and start it."""
     found = _find_unit(system=system, user=user)
+    _note_left_out()
     data = {"manager": found.manager, "path": str(found.path), "text": found.text, "dry_run": dry_run}
     data["commands"] = [shlex.join(command) for command in found.start]
     if not dry_run:
@@ -106,7 +110,8 @@ def status(system: bool, user: str) -> int:
 
 def _find_unit(*, system: bool, user: str) -> UnitFile:
     command = (sys.executable, "-m", "moot", "serve")
-    environment = {name: os.environ[name] for name in _KEPT_VARIABLES if os.environ.get(name)}
+    names = (*_KEPT_VARIABLES, *_PROXY_VARIABLES)
+    environment = {name: os.environ[name] for name in names if os.environ.get(name) and not _has_password(name)}
     if sys.platform == "darwin":
         if system:
             raise BadRequest("--system is for systemd", fix="Leave it out: the service starts when you log in.")
@@ -120,6 +125,22 @@ def _find_unit(*, system: bool, user: str) -> UnitFile:
     if not name or name == "root":
         raise BadRequest("a system service needs the user it runs as", fix="Add --user NAME; not root.")
     return systemd_system_unit(command, _adapt_environment(environment, name), user=name)
+
+
+def _has_password(name: str) -> bool:
+    """Whether a variable names a proxy with a login."""
+    return name in _PROXY_VARIABLES and "@" in os.environ.get(name, "")
+
+
+def _note_left_out() -> None:
+    for name in filter(_has_password, _PROXY_VARIABLES):
+        output.print_note(
+            output.wrap_prose(
+                f"{name} is left out: it has a password, and other users can read the service file. "
+                'Store the address with `moot secrets set NAME` and set `proxy = "secret:NAME"` in [network].',
+                indent="  ",
+            )
+        )
 
 
 def _find_installed_unit(*, system: bool, user: str) -> UnitFile:

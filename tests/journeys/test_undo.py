@@ -13,6 +13,7 @@ from tests.scripting import call as call_step
 from tests.scripting import lead, mate, say, script, spawn, wait
 from tests.talking import Talking
 from tests.teaming import TEAM
+from tests.terminal import terminal
 
 CONFIG = PROVIDER_CONFIG + '\n[security.interceptor]\nexempt_tools = ["fs_write", "fs_delete"]\n'
 CANARY = "canary-5d0c3f2a9b"
@@ -234,3 +235,7 @@ async def test_a_change_of_a_teammate_is_undone_as_its_own(home: Home, tmp_path:
         assert (shown["agent"], shown["by"]) == ("moot", "operator")
         printed = daemon.cli("undo", "moot").stdout.replace("\n", " ")
         assert "Undid: fs_write by operator, a teammate of moot, in " in printed
+        with terminal(daemon.home, "undo", "--redo", columns=40) as person:
+            assert person.wait_for_exit() == 0
+        # Broken between words.
+        assert "by operator, a\n  teammate of moot, in\n" in person.rows.text

@@ -376,6 +376,48 @@ def test_a_write_names_its_epoch_and_is_rejected_though_its_node_has_the_convers
     with_disk(scenario)(tmp_path, storage_kind)
 
 
+def test_a_history_is_not_continued_in_a_conversation_that_was_deleted_meanwhile(
+    tmp_path: Path, storage_kind: str
+) -> None:
+    """Its messages would have other numbers there than those who were told of them know."""
+
+    async def scenario(disk: Disk) -> None:
+        first = await disk.open()
+        await turn(first.store, 1, "one")
+        second = await disk.open()
+        await second.store.delete(KEY, now=2.0)
+        # Also if it is alive by now.
+        for is_revived in (False, True):
+            if is_revived:
+                disk.revive(first)
+            with pytest.raises(Fenced):
+                await first.store.begin(request("run-9"), now=3.0, epoch=1)
+        assert await second.store.load(KEY) is None
+        # Without a history, it is the first message of a new conversation.
+        assert (await first.store.begin(request("run-9"), now=3.0)).created
+        await first.store.close()
+        await second.store.close()
+
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
+@pytest.mark.parametrize("name", ["store.begin", "store.enqueue", "store.set_cwd", "store.restore_conversation"])
+def test_a_daemon_that_was_replaced_creates_no_conversation(tmp_path: Path, storage_kind: str, name: str) -> None:
+    """It may remember one of the same name, which the one that replaced it has deleted."""
+
+    async def scenario(disk: Disk) -> None:
+        first, second = await disk.open(), await disk.open()
+        with pytest.raises(Fenced, match="another daemon has taken over"):
+            await WRITES[name](first)
+        assert await second.store.list_conversations() == []
+        await WRITES[name](second)
+        assert len(await second.store.list_conversations()) == 1
+        for storage in (first, second):
+            await storage.store.close()
+
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
 def test_loading_tells_the_epoch_that_the_first_write_claims(tmp_path: Path, storage_kind: str) -> None:
     async def scenario(disk: Disk) -> None:
         first = (await disk.open()).store
@@ -405,9 +447,10 @@ async def epoch_of(store: Store) -> int:
 
 async def three_nodes(disk: Disk) -> tuple[Storage, Storage, Storage]:
     """Handles of a daemon that is dead, of one that is alive, and of a third that starts now."""
-    dead, living = await disk.open(), await disk.open()
-    await living.store.begin(request(), now=1.0)
+    dead = await disk.open()
     await dead.store.begin(request("run-2", key=OTHER), now=1.0)
+    living = await disk.open()
+    await living.store.begin(request(), now=1.0)
     third = await disk.open()
     disk.revive(living)
     return dead, living, third

@@ -246,10 +246,10 @@ async def test_how_imported_turns_ended_is_kept_and_is_no_run_of_this_store(stor
     assert [turn.outcome for turn in await store.list_stopped_turns(KEY, first=4)] == ["limit", "timeout"]
     async with next_daemon(store) as again:
         assert (await again.list_stopped_turns(KEY))[:4] == stops
-    await store.delete(KEY, now=1000.0)
-    await store.restore_conversation(Conversation(key=KEY), messages, [])
-    assert await store.list_stopped_turns(KEY) == []
-    assert await store.check() == []
+        await again.delete(KEY, now=1000.0)
+        await again.restore_conversation(Conversation(key=KEY), messages, [])
+        assert await again.list_stopped_turns(KEY) == []
+        assert await again.check() == []
 
 
 @stored

@@ -27,16 +27,27 @@ _RESUMED = "(SELECT resumed FROM archives WHERE conversation = conversations.id 
 def claim(db: apsw.Connection, key: ConversationKey, now: float, node: int, epoch: int = 0) -> tuple[nodes.Held, bool]:
     """Return the conversation, and whether it was created now. Raises Fenced like `nodes.find_held`."""
     held = nodes.find_held(db, key, node, epoch)
-    return (create(db, key, now, node, epoch), True) if held is None else (held, False)
+    if held is not None:
+        return held, False
+    if epoch:
+        # The history that the write continues was deleted meanwhile.
+        raise nodes.fenced_error(db, key, node)
+    return create(db, key, now, node), True
 
 
-def create(db: apsw.Connection, key: ConversationKey, now: float, node: int, epoch: int = 0) -> nodes.Held:
-    epoch = epoch or 1
-    db.execute(
-        "INSERT INTO conversations (agent, sender, created_at, updated_at, node, epoch) VALUES (?, ?, ?, ?, ?, ?)",
-        (key.agent, key.sender, now, now, node, epoch),
-    )
-    return nodes.Held(db.last_insert_rowid(), 0, epoch)
+def create(db: apsw.Connection, key: ConversationKey, now: float, node: int) -> nodes.Held:
+    """Create an empty conversation. Raise Fenced if this node is not alive: it may know an earlier one of that name,
+    which was deleted since.
+    """
+    created = db.execute(
+        "INSERT INTO conversations (agent, sender, created_at, updated_at, node, epoch) SELECT ?1, ?2, ?3, ?3, ?4, 1"
+        " WHERE EXISTS (SELECT 1 FROM nodes WHERE id = ?4) RETURNING id, epoch",
+        (key.agent, key.sender, now, node),
+    ).get
+    if created is None:
+        raise nodes.fenced_error(db, key, node)
+    number, epoch = created
+    return nodes.Held(number, 0, epoch)
 
 
 def load(db: apsw.Connection, key: ConversationKey, node: int) -> LoadedConversation | None:

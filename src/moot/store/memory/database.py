@@ -347,9 +347,9 @@ class Database:
             raise NotFound(f"no conversation {key}", fix="List them with `moot conversations`.")
         return found
 
-    def create_conversation(self, key: ConversationKey, now: float, epoch: int = 0) -> ConversationRow:
+    def create_conversation(self, key: ConversationKey, now: float) -> ConversationRow:
         number = self.count_up("conversations")
-        row = ConversationRow(id=number, key=key, created_at=now, updated_at=now, node=self.node, epoch=epoch or 1)
+        row = ConversationRow(id=number, key=key, created_at=now, updated_at=now, node=self.node, epoch=1)
         return self.conversations.put(number, row)
 
     def change_conversation(self, row: ConversationRow, **changes: object) -> ConversationRow:

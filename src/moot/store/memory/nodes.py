@@ -21,9 +21,17 @@ def register(db: Database) -> int:
 
 
 def claim(db: Database, key: ConversationKey, now: float, epoch: int = 0) -> tuple[ConversationRow, bool]:
-    """Return the conversation, and whether it was created now. Raises Fenced like `find_held`."""
+    """Return the conversation, and whether it was created now. Raises Fenced like `find_held`.
+
+    A new one is not created for a history that was deleted meanwhile, nor by a node that is not alive: it may know an
+    earlier one of that name, which was deleted since.
+    """
     held = find_held(db, key, epoch)
-    return (db.create_conversation(key, now, epoch), True) if held is None else (held, False)
+    if held is not None:
+        return held, False
+    if epoch or db.node not in db.nodes:
+        raise fenced_error(db, key)
+    return db.create_conversation(key, now), True
 
 
 def find_held(db: Database, key: ConversationKey, epoch: int = 0) -> ConversationRow | None:

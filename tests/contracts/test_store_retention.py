@@ -59,7 +59,7 @@ async def show(storage: Storage, run_id: str) -> None:
 
 
 async def gone(storage: Storage, config: TraceConfig = CONFIG, *, now: float, batch: int = 20) -> int:
-    return await storage.retention.expire(config, now=now, batch=batch)
+    return (await storage.retention.expire(config, now=now, batch=batch)).count
 
 
 async def kept(storage: Storage) -> set[str]:

@@ -459,3 +459,29 @@ async def test_jobs_are_shown_as_off_while_schedules_are(tmp_path: Path) -> None
         assert listed.stdout.splitlines()[1].split()[:3] == ["beans", "off", "-"]
         assert "Schedules are off" in listed.stderr
         assert "state        off" in live.cli("cron", "show", "beans").stdout
+
+
+async def test_a_job_with_one_conversation_goes_on_when_that_was_let_go_of_after_its_time(home: Home) -> None:
+    """The daemon does not remember messages that are gone."""
+    home.furnish(script=SCRIPT, config=CONFIG + "[traces]\nkeep_days = 0.01\n", agents=("ada",))
+    with daemon_thread(home, ManualClock()) as daemon:
+        options = ("--agent", "ada", "--every", "30d", "--session", "main", "--deliver", "none")
+        daemon.cli_json("cron", "add", "beans", "count the beans", *options)
+
+        def fire() -> str:
+            daemon.advance(1)
+            run_id: str = daemon.cli_json("cron", "run", "beans")["data"]["run_id"]
+            assert daemon.cli("wait", run_id).returncode == 0
+            return run_id
+
+        first, second = fire(), fire()
+
+        def is_gone() -> bool:
+            daemon.advance(600)
+            return daemon.cli("trace", second).returncode == 6
+
+        await eventually(is_gone)
+        assert daemon.cli("trace", first).returncode == 6
+        run_id = fire()
+        assert daemon.home.query("SELECT outcome, error FROM runs WHERE id = ?", run_id) == [("completed", "")]
+        assert daemon.home.query("SELECT last_seq FROM conversations WHERE sender LIKE 'cron:%'") == [(2,)]

@@ -110,4 +110,6 @@ class RecordOperations:
         """What a daemon does every few minutes."""
         now = daemon.clock.now()
         gone = await daemon.storage.retention.expire(RETENTION, now=now, batch=self.rng.choice((1, 20)))
-        self.world.note(f"removed {gone} that were too old")
+        for key in gone.conversations:
+            daemon.runtime.runs.histories.drop(key)
+        self.world.note(f"removed {gone.count} that were too old")

@@ -1,9 +1,10 @@
-"""What is deleted with a conversation. Pure."""
+"""What is deleted with a conversation, and what is deleted after its time. Pure."""
 
 from collections.abc import Sequence
 
 from msgspec import Struct
 
+from moot.domain.conversation import ConversationKey
 from moot.domain.outbox import ReturnedMail
 
 # Why its unread mail comes back to the senders.
@@ -37,3 +38,14 @@ class Deletion(Struct, frozen=True, kw_only=True):
 
     counts: DeletionCounts
     returned: Sequence[ReturnedMail] = ()
+
+
+class ExpiredData(Struct, frozen=True):
+    """What was deleted after its time: the conversations of runs, and how many other records."""
+
+    conversations: tuple[ConversationKey, ...] = ()
+    others: int = 0
+
+    @property
+    def count(self) -> int:
+        return len(self.conversations) + self.others

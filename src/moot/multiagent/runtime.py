@@ -119,9 +119,6 @@ class Runtime:
             find_step=self.find_step,
         )
         self.traces = Traces(store=storage.traces, redact=redactor.for_log, clock=clock)
-        self._retention = TraceRetention(
-            store=storage.retention, mail=storage.mail, config=lambda: config.current, clock=clock
-        )
         self.team = Team(
             registry=d.registry, tools=d.tools, config=lambda: config.current, traces=self.traces, clock=clock
         )
@@ -139,6 +136,13 @@ class Runtime:
         self.gate = self._build_gate(sealed)
         self._mailboxes = Mailboxes(storage.mail)
         self.runs = self._build_runs()
+        self._retention = TraceRetention(
+            store=storage.retention,
+            mail=storage.mail,
+            histories=self.runs.histories,
+            config=lambda: config.current,
+            clock=clock,
+        )
         self.teammates = self._build_teammates()
         self.peers = self._build_peers()
         d.tools.register(ToolSearch(), *self._build_control(), *self.peers.build_tools())

@@ -6,6 +6,7 @@ import apsw
 
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
+from moot.domain.deletion import DeletionCounts, ExpiredData
 from moot.domain.errors import Fenced
 from moot.store import deletion, dialect, found_runs, nodes, rows, spending, workflow_rows
 from moot.store.sqlite import SqliteStore
@@ -31,25 +32,25 @@ class SqliteRetention:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
 
-    async def expire(self, config: TraceConfig, *, now: float, batch: int) -> int:
-        """Delete up to `batch` runs that are too old or too many, oldest first, and old notes and workflows.
-
-        Returns how many were deleted.
-        """
+    async def expire(self, config: TraceConfig, *, now: float, batch: int) -> ExpiredData:
+        """Delete up to `batch` runs that are too old or too many, oldest first, and old notes and workflows."""
         failed, fine = now - config.keep_failed_days * _DAY, now - config.keep_days * _DAY
         found = await self._store.read(lambda db: _list_expired(db, failed, fine, config.most, batch))
-        is_indexed = False
+        gone: dict[ConversationKey, DeletionCounts] = {}
         for key in found:
             # One transaction per run, so that other writers need not wait for all of them.
-            is_indexed |= await self._store.write(partial(_let_go, key, self._store.node, now), "retention")
-        if found:
+            counts = await self._store.write(partial(_let_go, key, self._store.node, now), "retention")
+            if counts is not None:
+                gone[key] = counts
+        if gone:
             await self._store.write(deletion.sweep_parts, "retention")
-        if is_indexed:
+        if any(counts.archives or counts.memories for counts in gone.values()):
+            # Some of it was in a search index.
             await self._store.purge()
         notes = await self._store.write(lambda db: _notes(db, failed, fine, config.most, batch), "retention")
         workflows = await self._store.write(lambda db: workflow_rows.expire(db, config, now, batch), "retention")
         audited = await self._store.write(lambda db: _audit(db, max(failed, fine), batch), "retention")
-        return len(found) + notes + workflows + audited
+        return ExpiredData(tuple(gone), notes + workflows + audited)
 
 
 def _audit(db: apsw.Connection, before: float, batch: int) -> int:
@@ -74,19 +75,18 @@ def _list_expired(db: apsw.Connection, failed: float, fine: float, most: int, ba
     return [ConversationKey(agent, sender) for agent, sender in found]
 
 
-def _let_go(key: ConversationKey, node: int, now: float, db: apsw.Connection) -> bool:
-    """Delete a run except for its usage and its end; return whether any of it was in a search index."""
+def _let_go(key: ConversationKey, node: int, now: float, db: apsw.Connection) -> DeletionCounts | None:
+    """Delete a run except for its usage and its end. Return None if it is gone, or of another daemon."""
     try:
         if nodes.find_held(db, key, node) is None:
-            return False
+            return None
     except Fenced:
         # The daemon that owns it deletes it.
-        return False
+        return None
     # Reports that the run received after its end are part of its conversation and are deleted with it.
     spending.keep_past(db, key)
     found_runs.keep_past(db, key)
-    gone = deletion.remove(db, key, node, now).counts
-    return bool(gone.archives or gone.memories)
+    return deletion.remove(db, key, node, now).counts
 
 
 def _notes(db: apsw.Connection, failed: float, fine: float, most: int, batch: int) -> int:

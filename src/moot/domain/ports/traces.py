@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from moot.domain.config import TraceConfig
+from moot.domain.deletion import ExpiredData
 from moot.domain.step_record import StepRecord, StoredStep
 from moot.domain.trace import Health, RecordedRun, TraceKind, TraceNote
 
@@ -50,6 +51,6 @@ class TraceStore(TraceNoteStore, Protocol):
 
 
 class Retention(Protocol):
-    async def expire(self, config: TraceConfig, *, now: float, batch: int) -> int:
-        """Delete some of what is too old or too much, oldest first; return how many runs were deleted."""
+    async def expire(self, config: TraceConfig, *, now: float, batch: int) -> ExpiredData:
+        """Delete some of what is too old or too much, oldest first; return what was deleted."""
         ...

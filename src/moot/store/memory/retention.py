@@ -6,7 +6,7 @@ from msgspec.structs import fields, replace
 
 from moot.domain.config import TraceConfig
 from moot.domain.conversation import ConversationKey
-from moot.domain.deletion import DELETED_UNREAD, Deletion, DeletionCounts
+from moot.domain.deletion import DELETED_UNREAD, Deletion, DeletionCounts, ExpiredData
 from moot.domain.goal import make_goal_id
 from moot.domain.inbox_message import NoticeState
 from moot.domain.outbox import ReturnedMail
@@ -179,32 +179,35 @@ class MemoryRetention:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    async def expire(self, config: TraceConfig, *, now: float, batch: int) -> int:
+    async def expire(self, config: TraceConfig, *, now: float, batch: int) -> ExpiredData:
         failed, fine = now - config.keep_failed_days * _DAY, now - config.keep_days * _DAY
 
         def is_old(row: RunRow, at: float) -> bool:
             return at < (failed if row.end is not None and is_failure(row.end.outcome) else fine)
 
         return await self._transactions.write(
-            lambda db: (
-                _expire(db, is_old, config.most, batch, now)
+            lambda db: ExpiredData(
+                _expire_runs(db, is_old, config.most, batch, now),
+                _expire_notes(db, is_old, config.most, batch)
                 + workflows.expire(db, config, now, batch)
-                + _expire_audit(db, max(failed, fine), batch)
+                + _expire_audit(db, max(failed, fine), batch),
             )
         )
 
 
-def _expire(db: Database, is_old: IsOld, most: int, batch: int, now: float) -> int:
+def _expire_runs(db: Database, is_old: IsOld, most: int, batch: int, now: float) -> tuple[ConversationKey, ...]:
     expired = _list_expired(db, is_old, most, batch)
+    gone: list[ConversationKey] = []
     for run in expired:
         conversation = db.conversations.get(run.conversation)
         # Another living daemon deletes its own runs.
         if conversation is not None and (conversation.node == db.node or conversation.node not in db.nodes):
             # Reports that arrived after its end belong to its conversation and are removed with it.
+            gone.append(conversation.key)
             _let_go(db, conversation.key, now)
     if expired:
         sweep_parts(db)
-    return len(expired) + _expire_notes(db, is_old, most, batch)
+    return tuple(gone)
 
 
 def _expire_audit(db: Database, before: float, batch: int) -> int:

@@ -589,3 +589,17 @@ def test_what_a_living_node_imports_is_not_removed_by_one_that_starts(tmp_path: 
             await storage.store.close()
 
     asyncio.run(scenario())
+
+
+def test_a_write_of_nothing_tells_whether_a_run_was_taken_over(tmp_path: Path, storage_kind: str) -> None:
+    """A resumed run asks so before it repeats its open calls."""
+
+    async def scenario(disk: Disk) -> None:
+        async with two_handles(disk) as (first, second):
+            assert await second.store.append(KEY, "run-1", [], now=3.0) == []
+            before = await snapshot(second)
+            with pytest.raises(Fenced, match="another daemon has taken over"):
+                await first.store.append(KEY, "run-1", [], now=3.0)
+            assert await snapshot(second) == before
+
+    with_disk(scenario)(tmp_path, storage_kind)

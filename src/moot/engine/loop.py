@@ -333,18 +333,18 @@ class Loop:
         reach("tool.recorded")
         await self._make_calls(state, reply)
 
-    async def _resume_calls(self, state: TurnState) -> bool:
+    async def _resume_calls(self, state: TurnState) -> None:
         """Resume calls that were open when the daemon stopped: they had not begun, or can safely be repeated."""
         calls = state.turn.history.open_calls()
-        if calls:
-            progress = state.progress
-            progress.used_tools = True
-            progress.calls, progress.results, progress.flushed = calls, {}, 0
-            # A daemon that was paused while it started learns here that another one has taken over, and made the calls.
-            progress.recorder.write([], progress.spent)
-            await progress.recorder.settle()
-            await self._make_calls(state, ModelReply(calls=list(calls)))
-        return bool(calls)
+        if not calls:
+            return
+        progress = state.progress
+        progress.used_tools = True
+        progress.calls, progress.results, progress.flushed = calls, {}, 0
+        # A daemon that was paused while it started learns here that another one has taken over, and made the calls.
+        progress.recorder.write([], progress.spent)
+        await progress.recorder.settle()
+        await self._make_calls(state, ModelReply(calls=list(calls)))
 
     async def _make_calls(self, state: TurnState, reply: ModelReply) -> None:
         turn, progress = state.turn, state.progress

@@ -27,6 +27,7 @@ from moot.engine.gate import Gate
 from moot.engine.history import Histories
 from moot.engine.loop import Loop, LoopDependencies
 from moot.engine.mailboxes import Mailboxes
+from moot.engine.run_stream import RunStream
 from moot.engine.runs import Runs
 from moot.engine.supervisor import Supervisor
 from moot.engine.turn import Brief, Briefing, Turn
@@ -159,6 +160,10 @@ class Engine:
 
     async def say(self, content: str, run_id: str) -> RunEnd | MootError:
         """The end of a turn, or the error that took its place."""
+        stream = await self.runs.submit(RunRequest(id=run_id, key=ADA, speaker="ada", content=content))
+        return await self.follow(stream)
+
+    async def follow(self, stream: RunStream) -> RunEnd | MootError:
         over: asyncio.Future[RunEnd | MootError] = asyncio.get_running_loop().create_future()
 
         def read(item: Event | MootError) -> None:
@@ -169,7 +174,6 @@ class Engine:
             elif isinstance(item.body, RunEnded):
                 over.set_result(item.body.end)
 
-        stream = await self.runs.submit(RunRequest(id=run_id, key=ADA, speaker="ada", content=content))
         leave = stream.subscribe(read)
         try:
             async with asyncio.timeout(30):

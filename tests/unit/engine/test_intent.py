@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from moot.daemon.clock import SystemClock
 from moot.domain.errors import MootError
-from moot.domain.run import Outcome, RunEnd
+from moot.domain.message import ToolCall, assistant
+from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.store.sqlite import open_store
 from tests.unit.engine.engine_kit import engine
 from tests.unit.shelves import ADA
 
@@ -62,3 +65,46 @@ async def test_each_of_several_steps_waits_for_its_own_intent(tmp_path: Path) ->
         await desk.say("act", "one")
         await desk.say("act again", "two")
         assert desk.act.found == [["act"], ["act", "act"]]
+
+
+@pytest.mark.parametrize("is_taken_over", [False, True])
+async def test_an_open_call_of_a_resumed_run_is_made_unless_another_daemon_has_taken_the_run_over(
+    tmp_path: Path, is_taken_over: bool
+) -> None:
+    """A daemon that was paused while it started learns of that only by writing: it reads what it finds, not whose."""
+    async with engine(tmp_path) as desk:
+        await desk.store.begin(RunRequest(id="r", key=ADA, speaker="ada", content="act"), now=0.0)
+        call = ToolCall(id="call-1", name="act", arguments="{}")
+        await desk.store.append(ADA, "r", [assistant("", tool_calls=(call,))], now=0.0)
+        left = await desk.store.get_run("r")
+        assert left is not None
+        if is_taken_over:
+            other = await open_store(desk.store.path, SystemClock())
+            assert [each.run.id for each in await other.recover()] == ["r"]
+            await other.close()
+        end = await desk.follow(desk.runs.resume(left))
+        assert isinstance(end, RunEnd)
+        if is_taken_over:
+            assert (end.outcome, "another daemon has taken over" in end.error) == (Outcome.INTERRUPTED, True)
+            assert desk.act.found == []
+        else:
+            assert (end.outcome, end.content) == (Outcome.COMPLETED, "Done.")
+            assert desk.act.found == [["act"]]
+
+
+async def test_an_open_call_of_a_resumed_run_waits_for_the_disk(tmp_path: Path) -> None:
+    async with engine(tmp_path) as desk:
+        await desk.store.begin(RunRequest(id="r", key=ADA, speaker="ada", content="act"), now=0.0)
+        call = ToolCall(id="call-1", name="act", arguments="{}")
+        await desk.store.append(ADA, "r", [assistant("", tool_calls=(call,))], now=0.0)
+        left = await desk.store.get_run("r")
+        assert left is not None
+        desk.disk.appends.clear()
+        resumed = asyncio.ensure_future(desk.follow(desk.runs.resume(left)))
+        async with asyncio.timeout(30):
+            await desk.disk.append_asked.wait()
+        await ticks()
+        assert desk.act.found == []
+        desk.disk.appends.set()
+        await resumed
+        assert desk.act.found == [["act"]]

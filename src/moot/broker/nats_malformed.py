@@ -69,11 +69,12 @@ async def _remove(link: NatsLink, subject: str, report: Callable[[str], object])
         consumer = await link.call(link.jetstream.add_consumer(STREAM, config))
         count = (consumer.num_pending or 0) + (consumer.num_ack_pending or 0)
         with suppress(TimeoutError):
-            async with link.clock.timeout(_TAKE_SECONDS):
-                for _ in range(min(count, _MOST_MESSAGES)):
+            for _ in range(min(count, _MOST_MESSAGES)):
+                async with link.clock.timeout(_TAKE_SECONDS):
                     message = await messages.get()
-                    await link.call(link.client.request(message.reply, _ACKNOWLEDGE))
-                    report(restore_subject(message.subject))
+                # Not within that time: a message whose acknowledgement is cut off may be removed and is not reported.
+                await link.call(link.client.request(message.reply, _ACKNOWLEDGE))
+                report(restore_subject(message.subject))
     finally:
         await subscription.unsubscribe()
         with suppress(NotFoundError):

@@ -23,7 +23,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.steering_scenario import STEERING_MUTANTS, SteeringScenario
 
 # Those that have found something once, and a few more. `./dev simulate` plays as many as one likes.
-SEEDS = (166, 400, 438, 993, 1312, 1508, 9095, 10428, *range(20))
+SEEDS = (166, 400, 438, 993, 1312, 1508, 9095, 10428, 702091, *range(20))
 STEERING_SEEDS = tuple(range(20))
 AUTOMATION_SEEDS = (7710002, 7710041, 7720216, *range(8))
 # 58 has found something once: mail that came while a run was being prepared woke nobody.

@@ -202,8 +202,14 @@ class Runs:
             position = next(index for index, each in enumerate(self.list_waiting(key)) if each is ticket)
             if not self._lanes.withdraw(ticket):
                 raise _has_begun(request.id)
+            if ticket.stored is not None:
+                await asyncio.wait({ticket.stored})
+                ticket.kept = ticket.stored.exception() is None
+            if not ticket.kept:
+                # Its sender learns that it was refused. If it is sent again, that is another message.
+                raise _none_waits(key)
             try:
-                await self._unqueue(ticket, request)
+                await self._d.store.unqueue(request.id, _WITHDRAWN, now=self._d.clock.now())
             except MootError:
                 self._lanes.put_back(ticket, position)
                 self._lanes.remember_client_id(ticket)
@@ -244,13 +250,6 @@ class Runs:
             return None
         return asking.request
 
-    async def _unqueue(self, ticket: Ticket, request: RunRequest) -> None:
-        if ticket.stored is not None:
-            await asyncio.wait({ticket.stored})
-            ticket.kept = ticket.stored.exception() is None
-        if ticket.kept:
-            await self._d.store.unqueue(request.id, _WITHDRAWN, now=self._d.clock.now())
-
     def list_waiting(self, key: ConversationKey) -> list[Ticket]:
         lane = self._lanes.get(key)
         return list(lane.waiting) if lane is not None else []
@@ -266,7 +265,7 @@ class Runs:
     async def _require_withdrawn(self, key: ConversationKey, run_id: str) -> RunRequest:
         """Return the message of a run that was withdrawn before; raise if the run is in any other state."""
         if not run_id:
-            raise NotFound(f"no message waits in the conversation with {key.agent}", fix="See `moot ps`.")
+            raise _none_waits(key)
         run = await self._d.store.get_run(run_id)
         if run is None or run.request.key != key:
             raise NotFound(f"there is no run {run_id!r} in this conversation", fix="See `moot ps -a`.")
@@ -375,6 +374,10 @@ class Runs:
             )
         else:
             answer.set_result(result)
+
+
+def _none_waits(key: ConversationKey) -> NotFound:
+    return NotFound(f"no message waits in the conversation with {key.agent}", fix="See `moot ps`.")
 
 
 def _has_begun(run_id: str) -> Conflict:

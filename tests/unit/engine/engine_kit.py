@@ -70,6 +70,10 @@ class Disk:
     def begin(self, request: RunRequest, *, now: float, epoch: int = 0) -> Any:
         return self._later(self._faulty("begin", lambda: self._store.begin(request, now=now, epoch=epoch)))
 
+    async def enqueue(self, request: RunRequest, *, now: float) -> None:
+        await self.appends.wait()
+        await self._faulty("enqueue", lambda: self._store.enqueue(request, now=now))
+
     def append(self, *given: Any, **more: Any) -> Any:
         async def appended() -> Any:
             await self.appends.wait()

@@ -145,6 +145,39 @@ async def test_an_approval_outlives_the_daemon(home: Home, provider: Provider, t
     assert offered(provider.bodies()[-1]) == {}
 
 
+async def test_a_call_that_waits_for_approval_is_made_after_a_restart(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    """Runs that go on wait for the servers, which are started with the daemon."""
+    write_state(tmp_path, tool("shell", command={"type": "string"}))
+    configure(home, stdio(tmp_path))
+    provider.program({"calls": [call("mcp__box__shell", command="touch reached")]}, {"text": "Done."})
+    with daemon_thread(home) as daemon:
+        approve_tools(daemon, "box")
+        async with daemon.client() as talk:
+            waiting = await talk.start("ada", "touch it").until("approval_opened")
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            (ask,) = await talk.asks()
+            assert (ask.ask_id, ask.attempt) == (waiting.ask_id, waiting.attempt)
+            await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision="once"))
+            await eventually((tmp_path / "reached").exists)
+
+
+async def test_the_first_message_to_a_new_daemon_waits_for_its_servers(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    write_state(tmp_path, tool("echo", "Says it again."))
+    configure(home, stdio(tmp_path))
+    with daemon_thread(home) as daemon:
+        approve_tools(daemon, "box")
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            speech = await talk.say("ada", "hello")
+    assert "mcp__box__echo" in offered(provider.bodies()[-1])
+    assert [event.stage for event in speech.of("preparing")] == ["tools"]
+
+
 async def test_a_tool_added_after_a_restart_is_offered_to_nobody_until_its_owner_agrees(
     home: Home, provider: Provider, tmp_path: Path
 ) -> None:

@@ -175,7 +175,8 @@ class Toolset:
         if self._is_forgetful():
             await asyncio.to_thread(self.changes.clear)
         self._d.supervisor.start("end what a killed daemon left", asyncio.to_thread(orphans.sweep))
-        self._d.supervisor.start("list MCP tools", self.servers.refresh())
+        if self.servers.names():
+            self.registry.await_listing(self._d.supervisor.start("list MCP tools", self.servers.refresh()))
 
     def _is_forgetful(self) -> bool:
         return self._d.config.current.store.kind == "memory"

@@ -168,14 +168,16 @@ class ModelRetrying(Struct, frozen=True):
 
 
 class Stage(StrEnum):
-    """What a model does before it answers."""
+    """What a run waits for before its model answers."""
 
+    # The tools of MCP servers are being listed, since the daemon was just started.
+    TOOLS = "tools"
     LOADING = "loading"
     READING = "reading"
 
 
 class ModelPreparing(Struct, frozen=True):
-    """A model that runs on this machine is loaded, or has read `percent` of the prompt."""
+    """A run waits for its tools, or for a model on this machine, which loads or has read `percent` of the prompt."""
 
     stage: Stage
     percent: int

@@ -62,6 +62,14 @@ Restore = Callable[[str, str], Awaitable[str]]
 DescribeOwner = Callable[[str, Collection[str]], str]
 
 
+# Returns what a run waits for before it uses tools, because some are still being listed; None if all are known.
+FindListing = Callable[[], Awaitable[None] | None]
+
+
+def find_no_listing() -> None:
+    return None
+
+
 def describe_no_owner(_tool: str, _offered: Collection[str]) -> str:
     return ""
 
@@ -77,8 +85,10 @@ class Gate:
         budget: StoreResult,
         restore: Restore,
         describe_owner: DescribeOwner = describe_no_owner,
+        find_listing: FindListing = find_no_listing,
     ) -> None:
         self._tools = tools
+        self.find_listing = find_listing
         self.hooks = hooks
         self._budget = budget
         self.restore = restore

@@ -128,6 +128,8 @@ class Ticket(Struct, kw_only=True, eq=False):
                 return "waiting for an answer" if ask.is_question else f"waiting for approval of {ask.tool}"
             case ModelRetrying(attempt):
                 return f"asking the model again ({attempt})"
+            case ModelPreparing(Stage.TOOLS):
+                return "starting MCP servers"
             case ModelPreparing(stage, percent):
                 return f"reading the prompt ({percent} %)" if stage is Stage.READING else "loading the model"
             case None:

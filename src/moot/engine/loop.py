@@ -8,7 +8,16 @@ from msgspec.structs import replace
 
 from moot.domain.bridge import find_shutdown
 from moot.domain.errors import ModelError
-from moot.domain.events import TextChunk, TextEnded, TextStarted, ToolFinished, ToolsCompleted, ToolsStarted
+from moot.domain.events import (
+    ModelPreparing,
+    Stage,
+    TextChunk,
+    TextEnded,
+    TextStarted,
+    ToolFinished,
+    ToolsCompleted,
+    ToolsStarted,
+)
 from moot.domain.message import Message, Role, ToolCall
 from moot.domain.ports.agent_data import Memories
 from moot.domain.ports.clock import Clock
@@ -17,7 +26,7 @@ from moot.domain.ports.project import ReadProject, read_nothing
 from moot.domain.ports.tool import RunContext
 from moot.domain.ports.traces import StepStore, TraceNotes
 from moot.domain.run import Outcome, least
-from moot.domain.scope import CONTINUE, SPAWN, TOOL_SEARCH
+from moot.domain.scope import CONTINUE, NO_TOOLS, SPAWN, TOOL_SEARCH
 from moot.domain.trace import TraceKind
 from moot.domain.usage import Usage
 from moot.engine.asker import make_asker
@@ -93,6 +102,9 @@ class Loop:
             return progress.end(Outcome.TIMEOUT, limit=deadline.limit), []
 
     async def _prepare(self, turn: Turn, progress: RunProgress, deadline: Deadline) -> TurnState:
+        if turn.request.scope != NO_TOOLS and (listing := self._gate.find_listing()) is not None:
+            turn.emit(ModelPreparing(Stage.TOOLS, 0))
+            await listing
         if turn.model.window_is_assumed:
             await turn.model.find_window()
         briefing = await self._brief(turn)

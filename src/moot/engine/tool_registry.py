@@ -1,7 +1,9 @@
 """ToolRegistry: all tools of a daemon, by name. Tools are registered here and read by engine/gate.py."""
 
+import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 
 from moot.domain.config import Config
 from moot.domain.ports.clock import Clock
@@ -10,6 +12,8 @@ from moot.domain.prompt import CONTROL
 
 # How long it may take until a new skill or server is noticed.
 _LOOK_AGAIN_SECONDS = 0.05
+# How long runs wait for tools that are being listed. A server that answers later is used from the next run on.
+_LISTING_SECONDS = 10.0
 
 # Returns tools that may change at any time, such as the scripts of skills.
 ToolSource = Callable[[], Sequence[Tool]]
@@ -31,6 +35,7 @@ class ToolRegistry:
         self._looked_at = -math.inf
         self._had_control = False
         self._disabled: frozenset[str] = frozenset()
+        self._listing: asyncio.Task[None] | None = None
 
     def set_built_in(self, tools: Mapping[str, Tool], sources: Sequence[ToolSource] = ()) -> None:
         """Replace the built-in tools and the sources of other tools."""
@@ -56,6 +61,24 @@ class ToolRegistry:
                 fresh = {tool.spec.name: tool for tool in added if tool.spec.name not in self._built_in}
                 self._tools = {**self._built_in, **fresh}
         return self._tools
+
+    def await_listing(self, listing: "asyncio.Task[None]") -> None:
+        """Let runs wait for tools that are being listed: those of MCP servers after the start of the daemon."""
+        self._listing = listing
+
+    def find_listing(self) -> Awaitable[None] | None:
+        """Return what a run waits for before it uses tools; None if all of them are known."""
+        listing = self._listing
+        return self._wait_listed(listing) if listing is not None and not listing.done() else None
+
+    async def _wait_listed(self, listing: "asyncio.Task[None]") -> None:
+        with suppress(TimeoutError):
+            async with self._clock.timeout(_LISTING_SECONDS):
+                await asyncio.wait([listing])
+        if self._listing is listing:
+            # Whatever is still to come, nobody waits for it again.
+            self._listing = None
+        self.look_again()
 
     def is_repeatable(self, name: str) -> bool:
         """Whether repeating a call is harmless; also known for registered tools that are not offered at the moment."""

@@ -210,6 +210,7 @@ class Runtime:
             budget=StoreLongResult(d.storage.outputs, lambda: d.config.current.tools.outputs, d.clock, d.rng),
             restore=sealed.restore,
             describe_owner=self.team.describe_owner,
+            find_listing=d.tools.find_listing,
         )
 
     def _build_runs(self) -> Runs:

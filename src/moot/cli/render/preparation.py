@@ -1,4 +1,4 @@
-"""What a model on this machine does before it answers, as one short line. Used by the chat and `follow`."""
+"""What a run waits for before its model answers, as one short line. Used by the chat and `follow`."""
 
 from moot.wire import moot_pb2 as pb
 
@@ -7,6 +7,8 @@ _ALL = 100
 
 def render_preparing(event: pb.PreparingEvent) -> str:
     """Return "reading the prompt 40 %", or that the model is loaded, with the duration of the call before."""
+    if event.stage == "tools":
+        return "starting MCP servers"
     text = "loading the model"
     if event.stage == "reading":
         text = f"reading the prompt {event.percent} %" if event.percent < _ALL else "thinking"

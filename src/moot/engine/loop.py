@@ -281,15 +281,7 @@ class Loop:
             # The text is kept, but the outcome says that the token limit was exceeded.
             outcome, limit = Outcome.LIMIT, "tokens"
         error = state.render_remarks(reply)
-        message = Message(
-            role=Role.ASSISTANT,
-            content=text,
-            agent=turn.request.guest,
-            taint=state.project.taint,
-            thinking=tuple(reply.thinking),
-            context_tokens=state.context_tokens,
-            is_private=state.is_private,
-        )
+        message = state.make_message(reply, text)
         answer = "" if state.is_private else text
         return progress.end(outcome, error=error, limit=limit, content=answer), [message] if text.strip() else []
 
@@ -321,26 +313,12 @@ class Loop:
 
     async def _execute_calls(self, state: TurnState, reply: ModelReply) -> None:
         """Record the calls, execute them and record their results. No call executes before it is on disk."""
-        turn, progress = state.turn, state.progress
+        progress = state.progress
         progress.used_tools = True
         # Secret arguments are kept out of storage, events and asks; the executed calls have the original arguments.
         masked = tuple(state.toolbox.mask_call(call) for call in reply.calls)
         progress.calls, progress.results, progress.flushed = masked, {}, 0
-        progress.recorder.write(
-            [
-                Message(
-                    role=Role.ASSISTANT,
-                    content=reply.text,
-                    agent=turn.request.guest,
-                    taint=state.project.taint,
-                    tool_calls=masked,
-                    thinking=tuple(reply.thinking),
-                    context_tokens=state.context_tokens,
-                    is_private=state.is_private,
-                )
-            ],
-            progress.spent,
-        )
+        progress.recorder.write([state.make_message(reply, reply.text, calls=masked)], progress.spent)
         await progress.recorder.settle()
         reach("tool.recorded")
         await self._make_calls(state, reply)

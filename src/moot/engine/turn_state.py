@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from moot.domain.agent import Agent
 from moot.domain.events import EventBody
-from moot.domain.message import Message, ToolCall, assistant, user
+from moot.domain.message import Message, Role, ToolCall, assistant, user
 from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.ports.tool import ToolResult
 from moot.domain.prompt import Prompt, ToolSpec, Transcript
@@ -118,6 +118,19 @@ class TurnState(Struct, kw_only=True):
             return None
         text = f"{name} is not loaded. Load it with {TOOL_SEARCH}(query={name!r}), then call it."
         return ToolResult(content=text, is_error=True)
+
+    def make_message(self, reply: ModelReply, text: str, *, calls: tuple[ToolCall, ...] = ()) -> Message:
+        """Return the message that is stored for a reply, with this text and these calls."""
+        return Message(
+            role=Role.ASSISTANT,
+            content=text,
+            agent=self.turn.request.guest,
+            taint=self.project.taint,
+            tool_calls=calls,
+            thinking=tuple(reply.thinking),
+            context_tokens=self.context_tokens,
+            is_private=self.is_private,
+        )
 
     def reserve_step(self, *, is_teammate: bool) -> Hold | None:
         """Reserve the next call if only steps are limited and one is left; else None."""

@@ -50,7 +50,9 @@ class Disk:
         self._store = store
         self.appends = asyncio.Event()
         self.append_asked = asyncio.Event()
+        self.enqueues = asyncio.Event()
         self.appends.set()
+        self.enqueues.set()
         # Methods whose next call raises: `before` it did anything, or `after` it is on disk all the same.
         self.failing: dict[str, str] = {}
         self._last: asyncio.Task[Any] | None = None
@@ -71,7 +73,7 @@ class Disk:
         return self._later(self._faulty("begin", lambda: self._store.begin(request, now=now, epoch=epoch)))
 
     async def enqueue(self, request: RunRequest, *, now: float) -> None:
-        await self.appends.wait()
+        await self.enqueues.wait()
         await self._faulty("enqueue", lambda: self._store.enqueue(request, now=now))
 
     def append(self, *given: Any, **more: Any) -> Any:
@@ -265,6 +267,7 @@ async def engine(
         )
     finally:
         disk.appends.set()
+        disk.enqueues.set()
         await runs.stop(grace=0.0)
         await supervisor.stop()
         await store.close()

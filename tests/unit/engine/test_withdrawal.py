@@ -19,14 +19,14 @@ async def test_a_message_that_is_withdrawn_while_the_disk_refuses_it_is_not_told
     async with engine(tmp_path, Rule(hang=True)) as desk:
         active = desk.start("hello", "one")
         await eventually(lambda: desk.runs.active(ADA) == "one")
-        desk.disk.appends.clear()
+        desk.disk.enqueues.clear()
         if is_refused:
             desk.disk.failing["enqueue"] = "before"
         waiting = desk.start("more", "two")
         await eventually(lambda: desk.runs.list_waiting(ADA))
         withdrawing = asyncio.ensure_future(desk.runs.withdraw(ADA))
         await eventually(lambda: not desk.runs.list_waiting(ADA))
-        desk.disk.appends.set()
+        desk.disk.enqueues.set()
         if is_refused:
             with pytest.raises(NotFound, match="no message waits"):
                 await withdrawing

@@ -1,4 +1,4 @@
-"""What a run with a real model was like, as a page of the documentation."""
+"""Renders a run with a real model as a page of the documentation."""
 
 import json
 import os
@@ -12,11 +12,11 @@ from moot.models.pullable import MODELS
 
 WIDTH = 118
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.+]+")
-HEAD = """# A team led by a real model
+HEAD = """# A recorded run with a real model
 
 Written by `MOOT_WRITE_RUN=1 ./dev test-model`, which fails unless all of this happens: an orchestrator spawns an
 operator, a person allows the call that writes the file and nothing else, the file is there as it should be, and the
-orchestrator tells of it. [Teammates](teammates.md) says how that works.
+orchestrator reports it. [Teammates](teammates.md) describes how that works.
 
 | | |
 |---|---|
@@ -25,16 +25,16 @@ orchestrator tells of it. [Teammates](teammates.md) says how that works.
 | took | {seconds:.0f} s, {steps} model calls, {tokens} tokens |
 | the file afterwards | `greeting.txt`: {text} |
 
-Before each line stand the seconds since the message; `/project` is the working directory. Whatever an agent says, and
-calls, is as the model wrote it.
+Each line begins with the seconds since the message; `/project` is the working directory. Texts and calls of agents are
+as the model wrote them.
 
 ```
 """
 
 
-def page(traces: list[dict[str, Any]], *, seconds: float, work: Path, text: str) -> str:
+def render_page(traces: list[dict[str, Any]], *, seconds: float, work: Path, text: str) -> str:
     """The page of a run, from the traces of its turns, the oldest first."""
-    runs = list(_runs(traces))
+    runs = list(_walk_runs(traces))
     head = HEAD.format(
         title=MODELS["qwen"].title,
         cores=os.cpu_count(),
@@ -44,20 +44,20 @@ def page(traces: list[dict[str, Any]], *, seconds: float, work: Path, text: str)
         text=text,
     )
     began = traces[0]["started_at"]
-    told = [(trace["started_at"], "you", trace["request"]) for trace in traces[:1]]
-    told += [(event["at"], event["agent"], _said(event)) for run in runs for event in run["events"]]
-    told.sort(key=lambda each: float(each[0]))
-    told = [(at - began, who, _TIME.sub("…", said.replace(str(work), "/project"))) for at, who, said in told]
-    return head + "\n".join(line for each in told for line in _lines(*each)) + "\n```\n"
+    entries = [(trace["started_at"], "you", trace["request"]) for trace in traces[:1]]
+    entries += [(event["at"], event["agent"], _describe_event(event)) for run in runs for event in run["events"]]
+    entries.sort(key=lambda each: float(each[0]))
+    entries = [(at - began, who, _TIME.sub("…", text.replace(str(work), "/project"))) for at, who, text in entries]
+    return head + "\n".join(line for each in entries for line in _wrap_entry(*each)) + "\n```\n"
 
 
-def _runs(traces: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _walk_runs(traces: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for trace in traces:
         yield trace
-        yield from _runs(trace.get("children", []))
+        yield from _walk_runs(trace.get("children", []))
 
 
-def _lines(at: float, who: str, said: str) -> list[str]:
+def _wrap_entry(at: float, who: str, text: str) -> list[str]:
     start = f"{at:7.1f}  {who:<9} "
     wrap = textwrap.TextWrapper(
         WIDTH,
@@ -66,23 +66,23 @@ def _lines(at: float, who: str, said: str) -> list[str]:
         break_on_hyphens=False,
         break_long_words=False,
     )
-    return wrap.wrap(said) if said else []
+    return wrap.wrap(text) if text else []
 
 
-def _said(event: dict[str, Any]) -> str:
-    told = event["payload"]
+def _describe_event(event: dict[str, Any]) -> str:
+    payload = event["payload"]
     match event["kind"]:
         case "text":
-            return f"says: {told['text']}"
+            return f"says: {payload['text']}"
         case "tool_call":
-            return f"calls {told['tool']} {told['arguments']}"
+            return f"calls {payload['tool']} {payload['arguments']}"
         case "tool_result":
-            return f"is told by {told['tool']}: {told['response']}"
+            return f"gets from {payload['tool']}: {payload['response']}"
         case "routing":
-            return f"is advised: {told['summary']}"
+            return f"routing: {payload['summary']}"
         case "policy_decision":
-            return f"{told['state']}: {told['call']}"
+            return f"{payload['state']}: {payload['call']}"
         case "delegation" | "delegation_return":
             return ""
         case kind:
-            return f"{kind}: {json.dumps(told, ensure_ascii=False)}"
+            return f"{kind}: {json.dumps(payload, ensure_ascii=False)}"

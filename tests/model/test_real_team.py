@@ -18,7 +18,7 @@ from moot.daemon.paths import Paths
 from moot.models.pull import is_pulled, model_file
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import Home, LiveDaemon, running
-from tests.model.page import page
+from tests.model.page import render_page
 from tests.talking import Speech, Talking
 from tests.teaming import results
 
@@ -115,7 +115,7 @@ async def test_an_orchestrator_has_an_operator_write_a_file_that_a_person_allowe
     assert (speech.outcome, role) == ("completed", "assistant"), happened
     assert "greeting.txt" in said, happened
     if os.environ.get("MOOT_WRITE_RUN"):
-        PAGE.write_text(page(traces, seconds=seconds, work=work, text=text.strip()), encoding="utf-8")
+        PAGE.write_text(render_page(traces, seconds=seconds, work=work, text=text.strip()), encoding="utf-8")
 
 
 def turns(daemon: LiveDaemon) -> list[dict[str, Any]]:

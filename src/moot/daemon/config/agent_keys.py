@@ -39,7 +39,7 @@ AGENT_KEYS = (
 
 RUN_LEDGER_KEYS = (
     Key("enabled", bool, "Show in traces, as a ledger, what blocked a teammate.", "false"),
-    Key("writeThrough", bool, "Both must be on.", "false"),
+    Key("writeThrough", bool, "Must be on as well.", "false"),
 )
 
 AGENT_MEMORY_KEYS = (

@@ -147,7 +147,13 @@ WEB_KEYS = (
 )
 
 VAULT_KEYS = (
-    Key("key", str, "Where the key to the secrets is kept.", "auto", check_one_of("auto", "keyring", "file")),
+    Key(
+        "key",
+        str,
+        "Where the master key is kept: `keyring`, `file`, or `auto` (the keyring if there is one).",
+        "auto",
+        check_one_of("auto", "keyring", "file"),
+    ),
     Key("decrypted_seconds", float, "How long a decrypted value can be used.", "300", check_above_zero),
 )
 
@@ -159,7 +165,7 @@ MEMORY_KEYS = (
 
 OUTPUTS_KEYS = (
     Key("budget_characters", int, "Longer tool results are stored and shown in part.", "16000", check_at_least(500)),
-    Key("keep_seconds", float, "How long it is kept.", "86400", check_above_zero),
+    Key("keep_seconds", float, "How long a stored result is kept.", "86400", check_above_zero),
     Key("max_kept", int, "Kept results of one conversation.", "200", check_between(1, 100_000)),
     Key("max_characters", int, "The longest result that is kept.", "16000000", check_at_least(1000)),
 )

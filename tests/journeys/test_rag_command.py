@@ -147,6 +147,20 @@ def test_what_cannot_be_indexed_is_one_clear_error_and_nothing_is_kept(
     assert daemon.cli_json("rag", "list", *mine)["data"] == []
 
 
+def test_a_file_whose_name_is_not_text_is_reported_and_the_others_are_indexed(
+    daemon: LiveDaemon, sender: str, tmp_path: Path
+) -> None:
+    mine, folder = ("--as", sender), tmp_path / "old"
+    folder.mkdir()
+    (folder / "plain.md").write_text("The heron stands in the pond.\n")
+    Path(os.fsdecode(bytes(folder) + b"/caf\xe9.md")).write_text("The heron flies.\n")
+    data = daemon.cli_json("rag", "index", str(folder), *mine)["data"]
+    reason = "its name is not valid UTF-8; rename it"
+    assert data["refused"] == [{"document": rf"{folder}/caf\xe9.md", "reason": reason}]
+    (found,) = daemon.cli_json("rag", "search", "heron", *mine)["data"]["results"]
+    assert found["citation"] == f"{folder}/plain.md:1"
+
+
 async def test_a_kill_in_the_middle_of_indexing_leaves_whole_documents_and_it_is_taken_up(
     home: Home, tmp_path: Path
 ) -> None:

@@ -150,7 +150,8 @@ class _Sync:
         self._room = self._config.max_passages - total
 
     async def sync_files(self) -> None:
-        states = await self._d.files.scan(self._source, self._config.max_files)
+        found = await self._d.files.scan(self._source, self._config.max_files)
+        states = self._refuse_names(found)
         kept = [name for name in self._known if find_outer_file(name) in states]
         await self._remove_others([*states, *kept])
         changed = [name for name, state in states.items() if not self._has_state(name, state)]
@@ -161,6 +162,19 @@ class _Sync:
             await self._sync_file(name)
             await self._flush_full()
         self._progress(len(changed), len(changed))
+
+    def _refuse_names(self, found: dict[str, FileState]) -> dict[str, FileState]:
+        """Return the files whose names are text. Another name cannot be stored, and so not be cited."""
+        readable: dict[str, FileState] = {}
+        for name, state in found.items():
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                shown = name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+                self.report.refused[shown] = "its name is not valid UTF-8; rename it"
+            else:
+                readable[name] = state
+        return readable
 
     async def sync_archives(self) -> None:
         archives = await self._d.archives.list_archives(self._owner)

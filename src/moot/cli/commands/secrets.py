@@ -40,8 +40,8 @@ def secrets(context: click.Context) -> None:
 def set_secret(name: str, value: tuple[str, ...], variable: str | None, new_key: bool) -> None:
     """Store a secret as NAME. The value is read from stdin, or prompted for on a terminal.
 
-    If the master key is missing, nothing is stored, because it may only have been moved. With --new-key a new one is made;
-    secrets sealed with the old one stay, marked as unreadable, until you set or remove them.
+    If the master key is missing, nothing is stored, because it may only have been moved. With --new-key a new one is
+    made; secrets sealed with the old one stay, marked as unreadable, until you set or remove them.
     """
     hide_memory()
     if value:

@@ -425,6 +425,20 @@ def test_a_person_states_a_fact_and_retracts_it(daemon: LiveDaemon, sender: str)
     assert facts == {"london", "paris"}
 
 
+def test_a_fact_that_was_ended_can_turn_out_to_have_never_been_true(daemon: LiveDaemon, sender: str) -> None:
+    mine = ("--as", sender)
+    assert daemon.cli("graph", "add", "ada", "works_at", "acme", "--from", "2010", "--to", "2012", *mine).stdout
+    retract = ("graph", "retract", "ada", "works_at", "acme", "--reason")
+    assert daemon.cli(*retract, "sold", *mine).returncode == 0
+    # It was over before it was retracted.
+    assert "2012-12-31, retracted: sold" in daemon.cli("graph", "facts", "ada", "--at", "2011", *mine).stdout
+    assert "there is no fact" in daemon.cli(*retract, "again", *mine).stderr
+    assert daemon.cli(*retract, "invented", "--wrong", *mine).stdout == "Retracted 1 fact.\n"
+    assert daemon.cli("graph", "facts", "ada", "--at", "2011", *mine).stdout == "No facts.\n"
+    assert "wrong: invented" in daemon.cli("graph", "facts", "ada", "--all", *mine).stdout
+    assert "there is no fact" in daemon.cli(*retract, "again", "--wrong", *mine).stderr
+
+
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_a_neighbourhood_fits_the_terminal(daemon: LiveDaemon, sender: str, tmp_path: Path, columns: int) -> None:
     facts = [

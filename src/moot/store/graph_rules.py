@@ -123,7 +123,9 @@ def retract(
 ) -> list[Fact]:
     subject, predicate, target = triple
     wanted = FactFilter(subject=subject, predicate=predicate, object=target, includes_hidden=True, limit=_EVERYTHING)
-    found = [fact for fact in rows.list_facts(wanted, frozenset()) if not fact.is_retracted]
+    stated = rows.list_facts(wanted, frozenset())
+    # One that was ended can turn out to have never been true.
+    found = [fact for fact in stated if not (fact.is_wrong if is_wrong else fact.is_retracted)]
     if not found:
         raise _no_fact_error(rows, triple)
     for fact in found:

@@ -120,9 +120,13 @@ def _render_since(fact: pb.GraphFact) -> str:
 
 
 def _render_end(fact: pb.GraphFact) -> str:
+    if fact.wrong:
+        return f"wrong: {fact.reason}"
+    last = graph_lines.render_last_day(fact.valid_to) if fact.HasField("valid_to") else ""
     if not fact.retracted_at:
-        return graph_lines.render_last_day(fact.valid_to) if fact.HasField("valid_to") else ""
-    return f"{'wrong' if fact.wrong else 'retracted'}: {fact.reason}"
+        return last
+    was_over = last and fact.valid_to <= fact.retracted_at
+    return f"{last if was_over else graph_lines.render_day(fact.retracted_at)}, retracted: {fact.reason}"
 
 
 @graph.command()

@@ -150,8 +150,14 @@ async def test_two_daemons_find_each_other_and_agents_answer_each_other(desk: Ho
             # A person can write to it as well.
             assert "Sent to 1 goal of bob@laptop." in first.cli("peers", "send", "bob@laptop", "by hand").stdout
 
+            # Also to one goal, in capital letters as other programs write ids; and to an agent here with its address.
+            goal = (await goal_id(there, "bob")).upper()
+            assert "Sent to 1 goal" in first.cli("peers", "send", "bob@laptop", "by id", "--goal", goal).stdout
+            assert "Sent to 1 goal of ada@desk." in first.cli("peers", "send", "ada@desk", "at home").stdout
+
             async def is_read() -> bool:
-                return any("by hand" in text for _, _, text in await there.told("bob"))
+                told = "".join(text for _, _, text in await there.told("bob"))
+                return "by hand" in told and "by id" in told
 
             await eventually(is_read)
             second.stop()
@@ -316,6 +322,7 @@ async def test_messages_for_no_goal_are_removed_from_the_stream_and_counted(
         async with first.client() as talk:
             await talk.say("bob", "hello")
             kept = await goal_id(talk, "bob")
+        subjects += [f"agent.inbox.{kept.upper()}", f"agent.notice.{kept.replace('-', '')}"]
         await eventually(lambda: first.cli_json("status")["data"]["broker"]["connected"])
     stranger = await nats.connect(server.url)
     try:

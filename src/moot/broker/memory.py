@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from moot.broker.memory_faults import Faults
 from moot.domain.goal import read_goal_id
+from moot.domain.inbox_message import read_subject
 from moot.domain.ports.broker import (
     Arrival,
     Batch,
@@ -386,7 +387,8 @@ class MemoryConnection:
 
 
 def _find_store(subject: str) -> int | None:
-    numbers = read_goal_id(subject.rpartition(".")[2])
+    found = read_subject(subject)
+    numbers = None if found is None else read_goal_id(found[1])
     return None if numbers is None else numbers[0]
 
 

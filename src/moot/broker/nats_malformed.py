@@ -16,6 +16,7 @@ from nats.js.errors import APIError, NotFoundError
 from moot.broker.nats_link import NatsLink
 from moot.broker.nats_stream import STREAM, make_malformed_name, restore_subject
 from moot.domain.goal import read_goal_id
+from moot.domain.uuid_text import is_usual_form
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ _MOST_MESSAGES = 1_000
 _TAKE_SECONDS = 2.0
 _KEEP_CONSUMER = 30.0
 _ACKNOWLEDGE = b"+ACK"
-_STORE = re.compile(r"[0-9a-f]{4}-[0-9a-f]{12}")
+_STORE = re.compile(r"[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
 async def remove_malformed(link: NatsLink, report: Callable[[str], object]) -> None:
@@ -48,7 +49,7 @@ def is_malformed(subject: str) -> bool:
     goal_id = subject.rpartition(".")[2]
     _, _, rest = goal_id.partition("-")
     ends_with_store = goal_id.count("-") == 4 and _STORE.fullmatch(rest.split("-", 2)[2]) is not None
-    return read_goal_id(goal_id) is None and not ends_with_store
+    return (read_goal_id(goal_id) is None or not is_usual_form(goal_id)) and not ends_with_store
 
 
 async def _remove(link: NatsLink, subject: str, report: Callable[[str], object]) -> None:

@@ -125,6 +125,38 @@ async def test_mail_for_a_daemon_that_is_down_waits_and_arrives_once_in_order() 
         await node.stop()
 
 
+async def test_mail_for_a_goal_that_is_named_in_another_form_arrives() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    goal = await laptop.talk("bob")
+    for form in (goal.id.upper(), goal.id.replace("-", "")):
+        assert (await desk.send("ada", "bob@laptop", "hello", goal_id=form)).delivered_to == (goal.id,)
+    await pass_time(3.0)
+    assert await laptop.bodies("bob") == ["hello", "hello"]
+    assert await desk.storage.outbox.count_waiting() == 0
+    for node in (desk, laptop):
+        await node.stop()
+
+
+async def test_a_daemon_that_was_killed_knows_the_others_as_soon_as_it_is_back() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    await pass_time(1.0)
+    await desk.kill()
+    await desk.start()
+    await pass_time(0.1)
+    assert desk.list_peers("ada") == {"bob@laptop": True}
+    await desk.kill()
+    broker.stop()
+    await desk.start()
+    # What the others have is not stored.
+    assert (await desk.send("ada", "bob@laptop", "late")).unreachable_reasons == (
+        "there is no connection to the broker, so daemon `laptop` of agent `bob@laptop` cannot be reached",
+    )
+    for node in (desk, laptop):
+        await node.stop()
+
+
 @pytest.mark.parametrize("with_data", [True, False])
 async def test_what_a_broker_loses_is_sent_again(with_data: bool) -> None:
     broker = MemoryBroker(VirtualClock())

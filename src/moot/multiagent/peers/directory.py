@@ -12,7 +12,7 @@ from moot.domain.agent import Agent
 from moot.domain.conversation import ConversationKey
 from moot.domain.events import EventSource
 from moot.domain.goal import MailTarget
-from moot.domain.peer_address import is_allowed, join_address
+from moot.domain.peer_address import is_allowed, join_address, split_address
 from moot.domain.senders import SenderSet, owner_of
 from moot.domain.token import Token
 from moot.multiagent.peers.daemons.remote_directory import RemoteAgent, RemoteDirectory
@@ -46,6 +46,11 @@ class PeerDirectory:
         self._find = find
         self._remote = remote
 
+    def find_name(self, to: str) -> str:
+        """Return the name of an agent of this daemon that is given with its address here; anything else as it is."""
+        agent, daemon = split_address(to)
+        return agent if self._remote is not None and daemon == self._remote.name else to
+
     def find(self, name: str) -> Agent | None:
         # Persons and agents of other daemons: for a name that is unknown, the registry looks for new files.
         return None if "@" in name else self._find(name)
@@ -64,7 +69,11 @@ class PeerDirectory:
     def explain_unknown(self, to: str) -> str:
         """Return why there is no agent with this address or name."""
         away = self._remote.find_away(to) if self._remote is not None else ""
-        return f"daemon `{away}` of agent `{to}` is not connected" if away else explain_unknown(to)
+        if not away or self._remote is None:
+            return explain_unknown(to)
+        if not self._remote.is_up:
+            return f"there is no connection to the broker, so daemon `{away}` of agent `{to}` cannot be reached"
+        return f"daemon `{away}` of agent `{to}` is not connected"
 
     def list_local_peers(self, caller: str) -> list[PeerSummary]:
         """Return all other agents of this daemon, also those that cannot be reached."""

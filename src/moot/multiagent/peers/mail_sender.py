@@ -74,6 +74,8 @@ class MailSender:
 
     async def send(self, letter: Letter) -> DeliveryReport:
         """Send a message to every live goal of the agent, or of all agents. Raise BadRequest if it cannot be sent."""
+        if (name := self._directory.find_name(letter.to)) != letter.to:
+            letter = replace(letter, to=name)
         try:
             return await self._send(letter)
         except BadRequest as error:
@@ -140,6 +142,10 @@ class MailSender:
         is_sent = bool(goals) and len(goals) <= _MOST_GOALS and bridge is None
         if not is_sent and not await self.is_of_owner(letter.root):
             return DeliveryReport(unreachable_reasons=(explain_unknown(letter.to),))
+        if self._remote is not None and not goals:
+            # A daemon may have been heard meanwhile.
+            peers = self._directory.find_remote(letter.to)
+            goals, reasons = self._remote.find_goals(letter, sender, peers)
         if self._remote is None or not peers:
             return DeliveryReport(unreachable_reasons=(self._directory.explain_unknown(letter.to),))
         if not goals:

@@ -75,6 +75,11 @@ class RemoteDirectory:
         return self._link.name
 
     @property
+    def is_up(self) -> bool:
+        """Whether other daemons can be heard now."""
+        return self._link.is_up
+
+    @property
     def problem(self) -> str:
         """Why this daemon cannot take part; empty if it can."""
         return self._problem
@@ -132,7 +137,7 @@ class RemoteDirectory:
         return is_new
 
     def accept(self, record: PresenceRecord, now: float, at: float) -> bool:
-        """Note the record of a known daemon; return whether the daemon was not there before.
+        """Note the record of a known daemon; return whether the daemon was not there before, or was restarted.
 
         `now` is the monotonic time, `at` that of the calendar.
         """
@@ -146,7 +151,7 @@ class RemoteDirectory:
         if record.is_leaving:
             self._live.pop(record.name, None)
             return False
-        is_new = record.name not in self._live
+        is_new = record.name not in self._live or before is None or before.started_at != record.started_at
         self._live[record.name] = now
         return is_new
 

@@ -175,7 +175,7 @@ class Presence:
         if is_new or (known is not None and known.store != record.store):
             d.supervisor.start(f"save daemon {record.name}", self._save(record))
         if is_new or record.knows.get(d.link.name) != d.link.identity.key:
-            # It does not know this one, or not any more.
+            # It does not know this one, or not any more, or has heard nothing of it since it was started.
             self._introduce_to(record.name)
         d.relay.wake()
 

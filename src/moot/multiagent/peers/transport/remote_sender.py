@@ -149,8 +149,10 @@ class RemoteSender:
             return peer.agent.goals
         # A goal that is named need not have been used lately; its daemon knows whether it exists.
         numbers = read_goal_id(letter.goal_id)
-        is_there = numbers is not None and numbers[0] == self._remote.find_store(peer.daemon)
-        return (letter.goal_id,) if is_there else ()
+        if numbers is None or numbers[0] != self._remote.find_store(peer.daemon):
+            return ()
+        # In its usual form, which the subject of its mail has: a goal can be named in others, such as capital letters.
+        return (make_goal_id(*numbers),)
 
     async def send(self, letter: Letter, goals: Sequence[RemoteGoal]) -> DeliveryReport:
         """Put the mail for these goals into the outbox, and wait a short time for the broker to accept it.

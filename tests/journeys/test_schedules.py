@@ -263,6 +263,34 @@ async def test_a_run_that_waits_for_an_approval_shows_so_and_is_not_joined_by_an
         assert daemon.cli("wait", waiting["run_id"]).stdout.strip() == "Named."
 
 
+async def test_a_scheduled_workflow_with_a_step_that_waits_for_an_approval_shows_so(home: Home, tmp_path: Path) -> None:
+    home.write_config(BASE + '[security.interceptor]\nsensitive_tools = ["set_title"]\n')
+    home.write_script(
+        script(
+            {"match": "^name", "steps": [call("set_title", title="Beans"), say("Named.")]},
+            {"match": "has ended", "reply": "Told."},
+            {"match": "^list", "steps": [call("cron_list"), say("{result}")]},
+        )
+    )
+    home.write_agent("ada")
+    (tmp_path / "titles.flow.yaml").write_text("name: titles\nsteps: [{id: one, agent: ada, prompt: name it}]\n")
+    with daemon_thread(home) as daemon:
+        scheduled = daemon.cli("workflow", "schedule", str(tmp_path / "titles.flow.yaml"), "--every", "1h")
+        assert scheduled.returncode == 0, scheduled.stderr
+        assert daemon.cli("cron", "run", "titles").returncode == 0
+
+        def find_status(status: str) -> Any:
+            (job,) = daemon.cli_json("cron")["data"]
+            return job["last"] if job["last"]["status"] == status else None
+
+        waiting = await eventually(lambda: find_status("waiting"))
+        assert "set_title" in waiting["waiting_for"]
+        assert '"last_status":"waiting"' in daemon.cli("ask", "moot", "list").stdout
+        (ask,) = daemon.cli_json("inbox")["data"]
+        assert daemon.cli("inbox", "approve", ask["ask_id"], "--attempt", "1").returncode == 0
+        assert (await eventually(lambda: find_status("completed")))["result"] == "Named."
+
+
 async def test_schedules_can_be_turned_off(home: Home) -> None:
     home.write_config(CONFIG + "[cron]\nenabled = false\n[background]\nenabled = false\n")
     home.write_script(SCRIPT)

@@ -188,6 +188,12 @@ class CronJobs:
         self._require_enabled()
         return await self._d.scheduler.fire_now(job)
 
+    def list_active_runs(self, record: FiringRecord) -> list[str]:
+        """Return the ids of the runs that may be active for a firing: its run, or those of its workflow's steps."""
+        if record.workflow is not None:
+            return self._d.workflows.list_step_runs(record.workflow.id)
+        return [record.firing.run_id] if record.firing.run_id else []
+
     async def list_firings(
         self, senders: SenderSet, *, job_id: str = "", agent: str = "", limit: int
     ) -> list[FiringRecord]:

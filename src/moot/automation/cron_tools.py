@@ -3,7 +3,8 @@
 An agent sees and changes only the jobs of the conversation it works for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,6 +23,8 @@ from moot.domain.senders import SenderSet
 from moot.domain.text import clean
 from moot.multiagent.peers.mail_causes import MailCauses
 from moot.multiagent.teammates.teammates import Teammates
+
+FindLive = Callable[[FiringRecord], list[RunView]]
 
 GROUP = "schedules"
 _DEFAULT_ENTRIES = 20
@@ -165,7 +168,7 @@ class CronList:
         runs = [RunView(run) for record in last.values() for run in record.ended_runs]
         # What is not shown can be found by name.
         shown = found[:_MOST_LISTED]
-        data = [_dump_job(job, last.get(job.id), self._teammates) for job in shown]
+        data = [_dump_job(job, last.get(job.id), partial(find_live, self._jobs, self._teammates)) for job in shown]
         text = await self._teammates.texts.join(runs, lambda _: _to_json({"jobs": data, "count": len(found)}))
         return ToolResult(
             content=text.content,
@@ -277,7 +280,9 @@ class CronHistory:
             SenderSet(names=(owner.sender,)), job_id=job_id, agent=owner.agent, limit=limit
         )
         runs = [RunView(run) for record in found for run in record.ended_runs]
-        text = await self._teammates.texts.join(runs, lambda _: _render_history(found, self._teammates))
+        text = await self._teammates.texts.join(
+            runs, lambda _: _render_history(found, partial(find_live, self._jobs, self._teammates))
+        )
         return ToolResult(content=text.content, taint=text.taint.union(*(record.job.taint for record in found)))
 
 
@@ -285,11 +290,17 @@ def _tell(job: CronJob, **facts: str | None) -> ToolResult:
     return ToolResult(content=_to_json({**facts, "id": job.id, "name": job.name}), taint=job.taint)
 
 
-def _render_history(found: Sequence[FiringRecord], teammates: Teammates) -> str:
-    return _to_json({"entries": [_dump_firing(record, teammates) for record in found], "count": len(found)})
+def find_live(jobs: CronJobs, teammates: Teammates, record: FiringRecord) -> list[RunView]:
+    """Return the runs of a firing that are active here: its run, or those of its workflow's steps."""
+    views = (teammates.find_live(run_id) for run_id in jobs.list_active_runs(record))
+    return [view for view in views if view is not None]
 
 
-def _dump_job(job: CronJob, last: FiringRecord | None, teammates: Teammates) -> dict[str, Any]:
+def _render_history(found: Sequence[FiringRecord], find: FindLive) -> str:
+    return _to_json({"entries": [_dump_firing(record, find) for record in found], "count": len(found)})
+
+
+def _dump_job(job: CronJob, last: FiringRecord | None, find: FindLive) -> dict[str, Any]:
     data = {
         "id": job.id,
         "name": job.name,
@@ -309,18 +320,18 @@ def _dump_job(job: CronJob, last: FiringRecord | None, teammates: Teammates) -> 
     }
     if last is not None:
         data["last_run"] = format_instant(last.firing.fired_at, job.schedule.zone)
-        data["last_status"] = describe_firing(last, teammates.find_live(last.firing.run_id))
+        data["last_status"] = describe_firing(last, find(last))
     return {name: value for name, value in data.items() if value is not None}
 
 
-def _dump_firing(record: FiringRecord, teammates: Teammates) -> dict[str, Any]:
+def _dump_firing(record: FiringRecord, find: FindLive) -> dict[str, Any]:
     firing, job, run = record.firing, record.job, record.run
     zone = job.schedule.zone
     data: dict[str, Any] = {
         "job_id": job.id,
         "job_name": job.name,
         "due_at": format_instant(firing.due_at, zone),
-        "status": describe_firing(record, teammates.find_live(firing.run_id)),
+        "status": describe_firing(record, find(record)),
         "run_id": firing.run_id or None,
         "reason": firing.skipped,
         "result": _cut(record.result, _SHOWN_RESULT) or None,

@@ -6,7 +6,8 @@ A principal sees and changes the jobs of its own senders only.
 import asyncio
 
 from moot.automation.cron_jobs import CronJobs, JobDraft
-from moot.automation.firing_status import describe_firing
+from moot.automation.cron_tools import find_live
+from moot.automation.firing_status import describe_firing, find_waiting
 from moot.daemon.principal import Principal
 from moot.daemon.requests.pages import PAGE_BYTES
 from moot.daemon.requests.reply import Reply
@@ -15,7 +16,6 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.cron_job import CronJob, FiringRecord
 from moot.domain.errors import BadRequest, NotFound, TooLarge
 from moot.domain.near_names import suggest_name
-from moot.domain.run_view import Condition
 from moot.domain.senders import SenderSet
 from moot.domain.text import clean
 from moot.engine.request_factory import RequestFactory
@@ -137,7 +137,7 @@ class CronRequests:
 
     def _firing_info(self, record: FiringRecord) -> pb.FiringInfo:
         firing, run = record.firing, record.run
-        live = self._teammates.find_live(firing.run_id) if firing.run_id else None
+        live = find_live(self._jobs, self._teammates, record)
         info = pb.FiringInfo(
             job_id=firing.job_id,
             name=record.job.name,
@@ -149,8 +149,8 @@ class CronRequests:
             manual=firing.is_manual,
             result=record.result[:_LISTED_TEXT],
         )
-        if live is not None and live.block.condition in (Condition.ASKING, Condition.BLOCKED):
-            info.waiting_for = live.block.reason
+        if (waiting := find_waiting(live)) is not None:
+            info.waiting_for = waiting.block.reason
         if record.workflow is not None:
             info.started_at, info.ended_at = record.workflow.created_at, record.workflow.ended_at
             info.error = record.workflow.error

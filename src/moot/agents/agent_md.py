@@ -193,7 +193,7 @@ def _parse_agents(fields: Fields, key: str) -> tuple[str, ...] | None:
 
 def render_agent(agent: Agent) -> str:
     """Return the text of an AGENT.md for this agent; reading it gives the same agent."""
-    said = {
+    values = {
         "name": agent.name,
         "description": agent.description,
         "brief": agent.brief or None,
@@ -216,6 +216,6 @@ def render_agent(agent: Agent) -> str:
         "auto_approve": agent.auto_approve.value if agent.auto_approve is not None else None,
         "made_by": agent.made_by or None,
     }
-    given = {key: value for key, value in said.items() if value is not None}
-    written = yaml.safe_dump(given, sort_keys=False, allow_unicode=True, width=100)
+    stated = {key: value for key, value in values.items() if value is not None}
+    written = yaml.safe_dump(stated, sort_keys=False, allow_unicode=True, width=100)
     return f"---\n{written}---\n{agent.instruction}\n"

@@ -85,11 +85,11 @@ def report_failure(error: MootError) -> int:
 
 def print_error(error: MootError) -> None:
     """Print the error and its fix on stderr."""
-    told = wrap_prose(f"error: {sanitize.clean(hint(error.message))}", indent="  ")
-    print_note(told.replace("error:", terminal.paint("error:", sys.stderr, fg="red", bold=True), 1))
+    text = wrap_prose(f"error: {sanitize.clean(hint(error.message))}", indent="  ")
+    print_note(text.replace("error:", terminal.paint("error:", sys.stderr, fg="red", bold=True), 1))
     if error.fix:
-        told = wrap_prose(f"  fix: {sanitize.clean(hint(error.fix))}", indent="       ")
-        print_note(told.replace("  fix:", terminal.paint("  fix:", sys.stderr, fg="green"), 1))
+        text = wrap_prose(f"  fix: {sanitize.clean(hint(error.fix))}", indent="       ")
+        print_note(text.replace("  fix:", terminal.paint("  fix:", sys.stderr, fg="green"), 1))
 
 
 def print_note(text: str) -> None:

@@ -244,23 +244,23 @@ class AsyncMoot:
         stands for events that are not available any more. After a lost connection it continues where it was.
         `deltas` are the pieces of text and reasoning.
         """
-        seq, told = await (await self._link.open()).open_subscription(since=since, without_deltas=not deltas)
-        async with aclosing(self._events(told, seq if since is None else since, deltas)) as events:
+        seq, messages = await (await self._link.open()).open_subscription(since=since, without_deltas=not deltas)
+        async with aclosing(self._events(messages, seq if since is None else since, deltas)) as events:
             yield events
 
     async def _events(
-        self, told: AsyncGenerator[pb.AgentEventMsg, None], last: int, deltas: bool
+        self, events: AsyncGenerator[pb.AgentEventMsg, None], last: int, deltas: bool
     ) -> AsyncGenerator[EventInfo | Gap, None]:
         while True:
             try:
-                async with aclosing(told):
-                    async for each in told:
+                async with aclosing(events):
+                    async for each in events:
                         last = each.seq
                         yield convert.convert_event(each)
             except Unreachable as loss:
                 await self._link.reopen(loss)
                 connection = await self._link.open()
-                _, told = await connection.open_subscription(since=last, without_deltas=not deltas)
+                _, events = await connection.open_subscription(since=last, without_deltas=not deltas)
 
     # ---- shared with the synchronous client ----
 

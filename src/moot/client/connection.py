@@ -55,19 +55,19 @@ class Connection(asyncio.Protocol):
     # ---- for callers ----
 
     async def request(
-        self, message: pb.ClientMessage, told: Callable[[pb.StreamEvent], None] | None = None
+        self, message: pb.ClientMessage, on_progress: Callable[[pb.StreamEvent], None] | None = None
     ) -> pb.ServerMessage:
         """Send one message and wait for its one answer. Raises the MootError the daemon answered with.
 
-        `told` is handed what comes before the answer, where the message asks to be told.
+        `on_progress` gets what comes before the answer, if the message asks for it.
         """
         request_id, inbox = self._send(message)
         try:
             while True:
                 answer = _unwrap(await inbox.get())
-                if told is None or not answer.HasField("stream"):
+                if on_progress is None or not answer.HasField("stream"):
                     return answer
-                told(answer.stream)
+                on_progress(answer.stream)
         finally:
             self._waiting.pop(request_id, None)
 

@@ -154,21 +154,21 @@ def _try_lock(descriptor: int) -> bool:
 
 def stop(home: Paths, *, now: bool, seconds: float = STOP_SECONDS) -> bool:
     """Tell the daemon to drain and stop, or to stop immediately, and wait. False if none was running."""
-    told = 0
+    announced = 0
     deadline = time.monotonic() + seconds
     while is_locked(home.lock):
         pid = running_pid(home)
         # Usually once; but another daemon that waited for the lock may replace the first.
-        if pid and pid != told:
-            told = pid
+        if pid and pid != announced:
+            announced = pid
             _send_stop_signals(pid, now=now)
         if time.monotonic() > deadline:
             raise TimedOut(
-                f"the daemon (pid {told}) is still finishing its runs after {seconds:.0f} seconds",
+                f"the daemon (pid {announced}) is still finishing its runs after {seconds:.0f} seconds",
                 fix="Wait, or stop it at once with `moot down --now`.",
             )
         time.sleep(_POLL_SECONDS)
-    return bool(told)
+    return bool(announced)
 
 
 def _send_stop_signals(pid: int, *, now: bool) -> None:

@@ -169,9 +169,9 @@ class Moot:
     ) -> Iterator[Generator[EventInfo | Gap, None, None]]:
         """Subscribe to the events of your conversations: `with moot.events() as events: for event in events: …`."""
         subscription = self._moot.events(since=since, deltas=deltas)
-        told = self._loop.call(subscription.__aenter__())
+        entered = self._loop.call(subscription.__aenter__())
         try:
-            with closing(self._loop.iterate(told)) as events:
+            with closing(self._loop.iterate(entered)) as events:
                 yield events
         finally:
             self._loop.call(subscription.__aexit__(None, None, None))

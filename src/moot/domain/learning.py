@@ -303,9 +303,9 @@ def describe_correction(failed: Mapping[str, str], worked: Mapping[str, str]) ->
         return ""
     new = [f"{name}={_to_json(worked[name])}" for name in changed if name in worked]
     old = [f"{name}={_to_json(failed[name])}" for name in changed if name in failed]
-    said = f"It worked with {', '.join(new)}" if new else "It worked"
-    said += f" instead of {', '.join(old)}." if new and old else f" without {', '.join(old)}." if old else "."
-    return said[:_FIX_LENGTH]
+    text = f"It worked with {', '.join(new)}" if new else "It worked"
+    text += f" instead of {', '.join(old)}." if new and old else f" without {', '.join(old)}." if old else "."
+    return text[:_FIX_LENGTH]
 
 
 def _is_similar(failed: Mapping[str, str], worked: Mapping[str, str], changed: Sequence[str]) -> bool:

@@ -180,8 +180,8 @@ def read_result(run: Run, taint: frozenset[str]) -> StepResult:
     is_stopped = run.end.outcome is Outcome.CANCELLED
     state = StepState.CANCELLED if is_stopped else StepState.FAILED
     # A run that did nothing may have said why.
-    said = [text for text in (run.end.error, run.end.content[:_LONGEST_SAID]) if text]
-    return StepResult(state=state, error=": ".join((str(run.end.outcome), *said)), taint=taint)
+    details = [text for text in (run.end.error, run.end.content[:_LONGEST_SAID]) if text]
+    return StepResult(state=state, error=": ".join((str(run.end.outcome), *details)), taint=taint)
 
 
 def describe_failure(step: str, error: str) -> str:

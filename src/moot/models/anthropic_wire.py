@@ -44,9 +44,9 @@ def advance_as_text(encoding: Encoding, messages: list[Message]) -> None:
     """Append the new messages, with tool calls rendered as text."""
     names = recent_tool_names(messages, encoding.count)
     for message in messages[encoding.count :]:
-        told = render_message(message, names)
-        if told is not None and told.content.strip():
-            _add_block(encoding.buffer, _role(told), _encode_text_block(told.content))
+        rendered = render_message(message, names)
+        if rendered is not None and rendered.content.strip():
+            _add_block(encoding.buffer, _role(rendered), _encode_text_block(rendered.content))
     encoding.count = len(messages)
 
 

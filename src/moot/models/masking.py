@@ -50,12 +50,12 @@ class PromptMasker:
         context = tuple(mask_message(message, self.masks, known) for message in prompt.context)
         tail = tuple(mask_message(message, self.masks, known) for message in prompt.tail)
         tools = tuple(map(self._mask_tool, prompt.tools))
-        if all(told is spec for told, spec in zip(tools, prompt.tools, strict=True)):
+        if all(masked is spec for masked, spec in zip(tools, prompt.tools, strict=True)):
             # An adapter identifies the tools it has encoded by the tuple object.
             tools = prompt.tools
         transcript = prompt.transcript if veiled.copy is None else veiled.copy
-        told = replace(prompt, system=system, transcript=transcript, context=context, tail=tail, tools=tools)
-        return told, known
+        masked = replace(prompt, system=system, transcript=transcript, context=context, tail=tail, tools=tools)
+        return masked, known
 
     def _mask_transcript(self, transcript: Transcript, edition: int) -> "_MaskedTranscript":
         veiled = self._masked.get(transcript)
@@ -102,11 +102,11 @@ class _MaskedTranscript:
     def advance(self, transcript: Transcript, masks: Masks) -> None:
         messages = transcript.messages
         for message in messages[self.count :]:
-            told = mask_message(message, masks, self.known)
-            if self.copy is None and told is not message:
+            masked = mask_message(message, masks, self.known)
+            if self.copy is None and masked is not message:
                 self.copy = Transcript(messages[: self.count])
             if self.copy is not None:
-                self.copy.extend((told,))
+                self.copy.extend((masked,))
             self.count += 1
         if self.copy is not None:
             self.copy.newest_message = transcript.newest_message

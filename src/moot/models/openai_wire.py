@@ -49,8 +49,8 @@ def advance(encoding: Encoding, messages: list[Message]) -> None:
 def advance_as_text(encoding: Encoding, messages: list[Message]) -> None:
     """Append the new messages, with tool calls rendered as text."""
     names = recent_tool_names(messages, encoding.count)
-    told = (render_message(message, names) for message in messages[encoding.count :])
-    add_messages(encoding.buffer, (message for message in told if message is not None))
+    rendered = (render_message(message, names) for message in messages[encoding.count :])
+    add_messages(encoding.buffer, (message for message in rendered if message is not None))
     encoding.count = len(messages)
 
 
@@ -58,11 +58,11 @@ def advance_as_choices(encoding: Encoding, messages: list[Message]) -> None:
     """Append the new messages, those of the assistant as the JSON that a tool-choosing model writes."""
     names = recent_tool_names(messages, encoding.count)
     for message in messages[encoding.count :]:
-        told = render_message(message, names)
+        rendered = render_message(message, names)
         if message.role is Role.ASSISTANT:
-            told = to_choice(message)
-        if told is not None:
-            add_messages(encoding.buffer, (told,))
+            rendered = to_choice(message)
+        if rendered is not None:
+            add_messages(encoding.buffer, (rendered,))
     encoding.count = len(messages)
 
 

@@ -126,83 +126,83 @@ def error_from_status(
     return ModelError(f"Model '{model}' did not accept the request ({status}){text}", fix=f"Check [models.{model}].")
 
 
-def _login_error(status: int, said: str, *, model: str, place: str) -> ModelError:
+def _login_error(status: int, detail: str, *, model: str, place: str) -> ModelError:
     if status == 401 and place == NO_KEY:
         return ModelError(
-            f"The server of model '{model}' requires a key (401){said}",
+            f"The server of model '{model}' requires a key (401){detail}",
             fix="Name the variable that has it: `moot init --api-key-env VAR`. On a terminal `moot init` asks for it.",
         )
     if status == 401:
         return ModelError(
-            f"The server of model '{model}' does not accept {place} (401){said}",
+            f"The server of model '{model}' does not accept {place} (401){detail}",
             fix="Check the key; `moot init` stores another one.",
         )
     if status == 403:
         return ModelError(
-            f"Model '{model}' may not be used with {place} (403){said}",
+            f"Model '{model}' may not be used with {place} (403){detail}",
             fix="Check with the provider what the key allows, or use another model.",
         )
-    return _proxy_login_error(model, f"it answered {status}{said}")
+    return _proxy_login_error(model, f"it answered {status}{detail}")
 
 
-def _not_found_error(refusal: ProviderRefusal, said: str, *, model: str) -> ModelError:
+def _not_found_error(refusal: ProviderRefusal, detail: str, *, model: str) -> ModelError:
     if _MODEL_UNKNOWN.search(f"{refusal.code} {refusal.kind} {refusal.message}"):
         return ModelError(
-            f"The server of model '{model}' does not have it (404){said}",
+            f"The server of model '{model}' does not have it (404){detail}",
             fix=f"Set `model` in [models.{model}] to a name the server lists;"
             " `moot init` with --base-url or --provider shows them.",
         )
     return ModelError(
-        f"The address of model '{model}' was not found on its server (404){said}",
+        f"The address of model '{model}' was not found on its server (404){detail}",
         fix=f"Check `base_url` in [models.{model}], which usually ends in /v1, and `model`.",
     )
 
 
 def describe_connect_error(error: Exception, *, model: str, url: Url) -> ModelError:
     """Return the error for a connection that could not be made: a wrong host, no network, a proxy, or TLS."""
-    said = one_line(str(error)) or type(error).__name__
+    detail = one_line(str(error)) or type(error).__name__
     where = f"{url.scheme}://{url.authority}"
     check = f"Check `base_url` in [models.{model}]."
     if isinstance(error, ProxyError):
         if error.needs_login:
-            return _proxy_login_error(model, f"{said}")
+            return _proxy_login_error(model, f"{detail}")
         return ModelError(
-            f"Model '{model}' cannot be reached through the proxy: {said}",
+            f"Model '{model}' cannot be reached through the proxy: {detail}",
             fix="Check `proxy` in [network], or HTTPS_PROXY and NO_PROXY where the daemon was started.",
             retryable=True,
         )
     if isinstance(error, TlsError):
-        return ModelError(f"Model '{model}' cannot be reached securely at {where}: {said}", fix=check)
+        return ModelError(f"Model '{model}' cannot be reached securely at {where}: {detail}", fix=check)
     failure = error.failure if isinstance(error, ConnectError) else ConnectFailure.OTHER
     if failure is ConnectFailure.UNKNOWN_HOST and url.host in _PROVIDER_HOSTS:
         return ModelError(
-            f"The host {url.host} of model '{model}' cannot be found from this network: {said}",
+            f"The host {url.host} of model '{model}' cannot be found from this network: {detail}",
             fix=f"Check the network and its name server. {_PROXY_FIX} {_EMBEDDED_FIX}",
         )
     if failure is ConnectFailure.UNKNOWN_HOST:
-        return ModelError(f"The host {url.host} of model '{model}' does not exist: {said}", fix=check)
+        return ModelError(f"The host {url.host} of model '{model}' does not exist: {detail}", fix=check)
     if failure is ConnectFailure.NO_NETWORK:
         return ModelError(
-            f"There is no network connection to {url.host} for model '{model}': {said}",
+            f"There is no network connection to {url.host} for model '{model}': {detail}",
             fix=f"Check the network. {_EMBEDDED_FIX}",
             retryable=True,
         )
     if failure is ConnectFailure.SILENT:
         return ModelError(
-            f"Model '{model}' cannot be reached at {where}: {said}",
+            f"Model '{model}' cannot be reached at {where}: {detail}",
             fix=f"{check} {_PROXY_FIX}",
             retryable=True,
         )
     return ModelError(
-        f"Model '{model}' cannot be reached at {where}: {said}",
+        f"Model '{model}' cannot be reached at {where}: {detail}",
         fix=f"{check[:-1]} and that its server is running.",
         retryable=True,
     )
 
 
-def _proxy_login_error(model: str, said: str) -> ModelError:
+def _proxy_login_error(model: str, detail: str) -> ModelError:
     return ModelError(
-        f"Model '{model}' cannot be reached: the proxy needs a login: {said}",
+        f"Model '{model}' cannot be reached: the proxy needs a login: {detail}",
         fix='Run `moot secrets set NAME` with http://USER:PASSWORD@HOST:PORT, and set [network] proxy = "secret:NAME".',
     )
 
@@ -222,9 +222,9 @@ def is_too_long(refusal: ProviderRefusal) -> bool:
     return bool(_TOO_LONG.search(f"{refusal.code} {refusal.kind} {refusal.message}"))
 
 
-def too_long_error(model: str, said: str, *, window: int = 0) -> ModelError:
+def too_long_error(model: str, detail: str, *, window: int = 0) -> ModelError:
     error = ModelError(
-        f"The conversation is longer than model '{model}' can read{said}",
+        f"The conversation is longer than model '{model}' can read{detail}",
         fix=f"Compact the conversation (moot compact), and set `window` in [models.{model}] to the model's true size.",
     )
     error.is_too_long, error.window = True, window

@@ -135,12 +135,14 @@ def check_citations(
     A passage supports a sentence if it has the words that the sentence adds to the question, or enough of them.
     """
     supported: dict[int, bool] = {}
-    asked = set(list_query_terms(question))
+    question_terms = set(list_query_terms(question))
     terms = [_collect_terms(passage) for passage in passages]
     for sentence in _SENTENCE.split(reply):
-        said = [set(terms) for terms in group_terms(_CITATION.sub(" ", sentence))]
+        sentence_terms = [set(terms) for terms in group_terms(_CITATION.sub(" ", sentence))]
         for number in _list_numbers(sentence):
-            is_supported = 0 < number <= len(passages) and _is_supported(said, asked, terms[number - 1])
+            is_supported = 0 < number <= len(passages) and _is_supported(
+                sentence_terms, question_terms, terms[number - 1]
+            )
             supported[number] = supported.get(number, False) or is_supported
     valid = tuple(
         Citation(number=number, passage=passages[number - 1], is_supported=is_supported)
@@ -150,10 +152,10 @@ def check_citations(
     return valid, tuple(number for number in supported if not 0 < number <= len(passages))
 
 
-def _is_supported(said: Sequence[set[str]], asked: set[str], terms: set[str]) -> bool:
+def _is_supported(sentence_terms: Sequence[set[str]], question_terms: set[str], terms: set[str]) -> bool:
     """Whether a passage has the words of a sentence: repeating the question with an invented answer is not enough."""
-    told = [word for word in said if not word & asked] or said
-    return sum(bool(word & terms) for word in told) >= max(1.0, _LEAST_SHARE * len(told))
+    added = [word for word in sentence_terms if not word & question_terms] or sentence_terms
+    return sum(bool(word & terms) for word in added) >= max(1.0, _LEAST_SHARE * len(added))
 
 
 def _is_invented(reply: str, citations: Sequence[Citation]) -> bool:

@@ -41,8 +41,10 @@ class ArchiveReader:
     async def read(self, owner: ConversationKey, archive: ArchiveInfo) -> tuple[Section, ...]:
         """Return what was said, each message with its speaker. Results of tools are left out."""
         entries = await self._store.list_entries(owner, first=archive.first_seq, last=archive.last_seq)
-        said = [entry.message for entry in entries if entry.message.role in _SHOWN and entry.message.content.strip()]
-        return (Section(text=_render(said, owner.agent)),)
+        messages = [
+            entry.message for entry in entries if entry.message.role in _SHOWN and entry.message.content.strip()
+        ]
+        return (Section(text=_render(messages, owner.agent)),)
 
 
 def _render(messages: Sequence[Message], primary: str) -> str:

@@ -166,9 +166,9 @@ class Documents:
                 source.taint
             )
         self._pause(source, error)
-        kept = f"{stored.documents} documents are in the index; the others are indexed by a later search."
-        told = f"{source.place} was not indexed in full: {error.message} {kept}"
-        return ModelError(told, fix=error.fix).with_taint(source.taint)
+        remark = f"{stored.documents} documents are in the index; the others are indexed by a later search."
+        message = f"{source.place} was not indexed in full: {error.message} {remark}"
+        return ModelError(message, fix=error.fix).with_taint(source.taint)
 
     async def _add(
         self, owner: ConversationKey, kind: SourceKind, place: str, *, folder: str = "", taint: frozenset[str]

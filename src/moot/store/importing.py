@@ -57,12 +57,13 @@ class IncomingConversation(Struct, frozen=True, kw_only=True):
     def parts(self) -> list[ImportPart]:
         """Return the conversation in parts of bounded size. Raise if it is inconsistent, before anything is written."""
         _check(len(self.messages), self.archives)
-        said = _cut(self.messages, lambda each: len(each[0].content))
-        archived = _cut(self.archives, lambda each: len(each.summary))
+        messages = _cut(self.messages, lambda each: len(each[0].content))
+        archives = _cut(self.archives, lambda each: len(each.summary))
         parts = [
-            ImportPart(after=after, messages=some, stopped=self._select_stopped(after, some)) for after, some in said
+            ImportPart(after=after, messages=some, stopped=self._select_stopped(after, some))
+            for after, some in messages
         ]
-        return [*parts, *(ImportPart(archives=some) for _, some in archived)] or [ImportPart()]
+        return [*parts, *(ImportPart(archives=some) for _, some in archives)] or [ImportPart()]
 
     def _select_stopped(self, after: int, messages: Sequence[tuple[Message, float]]) -> Sequence[StoppedTurn]:
         first = bisect_right(self.stopped, after, key=lambda turn: turn.user_seq)

@@ -70,7 +70,7 @@ def _save(db: apsw.Connection, item: Knowledge, versions: int) -> SavedKnowledge
         " WHERE owner = ? AND key = ? ORDER BY version DESC LIMIT 1",
         (item.owner, item.key),
     ).fetchone()
-    said = (
+    columns = (
         item.content,
         item.category.value,
         msgspec.json.encode(item.tags).decode(),
@@ -80,7 +80,7 @@ def _save(db: apsw.Connection, item: Knowledge, versions: int) -> SavedKnowledge
         # The same text with another taint counts as different knowledge.
         rows.encode_taint(item.taint),
     )
-    if newest is not None and tuple(newest[1:]) == said:
+    if newest is not None and tuple(newest[1:]) == columns:
         return SavedKnowledge(newest[0], is_new=False)
     if newest is None and not item.agent:
         _check_room(db, item.owner)

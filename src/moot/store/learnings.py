@@ -200,8 +200,8 @@ def _insert(db: apsw.Connection, learning: Learning) -> None:
 
 
 def _words(learning: Learning) -> tuple[str, str, str, str]:
-    said = f"{learning.pattern} {learning.diagnosis} {learning.fix}"
-    return owned_search.owner_word(learning.owner), learning.trigger, said, learning.category.value
+    text = f"{learning.pattern} {learning.diagnosis} {learning.fix}"
+    return owned_search.owner_word(learning.owner), learning.trigger, text, learning.category.value
 
 
 def _make_room(db: apsw.Connection, owner: str) -> None:

@@ -129,10 +129,10 @@ class ToolOutputGet:
         # Redact secrets that became known since, before splitting into pages.
         content = await run_in_thread(self._redact, output.content)
         if mode == "grep":
-            told = await self._search(context.key, content, pattern)
+            found = await self._search(context.key, content, pattern)
         else:
-            told = await self._page(content, mode, arguments)
-        return ToolResult(content=msgspec.json.encode(told).decode(), taint=output.taint)
+            found = await self._page(content, mode, arguments)
+        return ToolResult(content=msgspec.json.encode(found).decode(), taint=output.taint)
 
     async def _page(self, content: str, mode: str, arguments: dict[str, Any]) -> dict[str, Any]:
         characters = self._config().budget_characters

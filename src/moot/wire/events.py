@@ -162,7 +162,7 @@ def _fill_rare(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
 ) -> None:
     match body:
         case ToolsStarted():
-            out.tool_start.CopyFrom(pb.ToolStartEvent(calls=[tool_call(*told) for told in body.calls_with_lines()]))
+            out.tool_start.CopyFrom(pb.ToolStartEvent(calls=[tool_call(*call) for call in body.calls_with_lines()]))
         case ToolFinished():
             out.tool_result.CopyFrom(_tool_result(body))
         case ToolExecuted(call_id, name, ok, seconds):
@@ -333,7 +333,7 @@ def _fill_notice(  # noqa: C901, PLR0912, PLR0915  (one flat case per event)
             out.kind = pb.THINKING_END
         case ToolsStarted():
             out.kind = pb.TOOL_START
-            out.tool_calls.extend(tool_call(*told) for told in body.calls_with_lines())
+            out.tool_calls.extend(tool_call(*call) for call in body.calls_with_lines())
         case ToolFinished(call_id, name, output):
             out.kind, out.tool_output, out.tool_is_error = pb.TOOL_RESULT, clean(output), body.is_error
             out.duration_ms = max(0, body.duration_ms)

@@ -132,11 +132,11 @@ async def _stay_connected(chat: "ChatController", message: str) -> None:
 
 
 async def _wait_until_reachable(chat: "ChatController") -> None:
-    told = False
+    is_reported = False
     while not await _is_reachable():
-        if not told:
+        if not is_reported:
             chat.show_notice("lost the connection to the daemon; waiting for it (a message or a decision restarts it)")
-            told = True
+            is_reported = True
         if chat.has_unsent and not remote_address():
             await _start_daemon(chat)
         await asyncio.sleep(_RETRY_SECONDS)

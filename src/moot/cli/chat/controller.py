@@ -154,8 +154,8 @@ class ChatController:
 
     async def _describe_project(self) -> list[Line]:
         """The line that names the instruction files of the working directory, if there are any."""
-        told = render_files(await asyncio.to_thread(read_project, self._cwd)) if self._cwd else ""
-        return [lines.dim(await find_off(self) or told)] if told else []
+        files = render_files(await asyncio.to_thread(read_project, self._cwd)) if self._cwd else ""
+        return [lines.dim(await find_off(self) or files)] if files else []
 
     async def show_digest(self, *, again: bool = False) -> None:
         """Show what happened while the person was away, if they were, and note that they are here."""

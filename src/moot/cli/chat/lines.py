@@ -132,11 +132,11 @@ def _diff_style(row: str) -> str:
 def render_decision(event: pb.ApprovalEvent, state: str, here: str = "", pattern: str = "") -> Line:
     """The outcome of an approval; `here` is what was decided in this chat, for `pattern` if that was one."""
     good = f"✓ {approvals.describe_allowed(event.kind, here)}"
-    said = {"granted": good, "used": good, "denied": "✗ denied"}.get(state, f"✗ {sanitize.line(state)}")
+    label = {"granted": good, "used": good, "denied": "✗ denied"}.get(state, f"✗ {sanitize.line(state)}")
     saved = next((offered.rule for offered in event.patterns if offered.text == pattern), "") if pattern else ""
-    if saved and said == good:
-        return [("class:dim", f"  {said}: {sanitize.exact_line(saved).removeprefix('allow ')}")]
-    return [("class:dim", f"  {said}: {sanitize.exact_line(event.line, _TOOL_COLUMNS)}")]
+    if saved and label == good:
+        return [("class:dim", f"  {label}: {sanitize.exact_line(saved).removeprefix('allow ')}")]
+    return [("class:dim", f"  {label}: {sanitize.exact_line(event.line, _TOOL_COLUMNS)}")]
 
 
 def render_divider(text: str) -> Line:

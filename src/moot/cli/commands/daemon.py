@@ -55,9 +55,12 @@ def up() -> int:
     data: dict[str, Any] = {"pid": pid, "started": not already, "socket": str(home.socket), "store": stats.store}
     data["problems"] = list(stats.problems)
     state = "is already running" if already else "is up"
-    said = [f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it.", *_render_store(stats)]
+    lines = [
+        f"The daemon {state} (pid {pid}), listening on {home.socket}. `moot down` stops it.",
+        *_render_store(stats),
+    ]
     error = _find_port_error(stats)
-    output.emit(data, render=lambda _: output.wrap_prose("\n".join(said), sys.stdout, indent="  "), error=error)
+    output.emit(data, render=lambda _: output.wrap_prose("\n".join(lines), sys.stdout, indent="  "), error=error)
     if error is None:
         return int(Exit.OK)
     if not output.wants_json():
@@ -75,8 +78,8 @@ def _find_port_error(stats: pb.DaemonStats) -> ConfigError | None:
 
 def _render_store(stats: pb.DaemonStats) -> list[str]:
     """Say that nothing is kept, if so."""
-    told = 'Conversations are kept in memory only and are lost when the daemon stops ([store] kind = "memory").'
-    return [told] if stats.store == "memory" else []
+    warning = 'Conversations are kept in memory only and are lost when the daemon stops ([store] kind = "memory").'
+    return [warning] if stats.store == "memory" else []
 
 
 async def _up(home: Any) -> bool:
@@ -214,17 +217,17 @@ def _render_waiting_tools(servers: dict[str, list[pb.McpToolInfo]]) -> list[str]
 
 def _render_asks(asks: list[pb.AskInfo]) -> list[str]:
     """Render open questions with their options, approvals with their reason, and the commands that answer them."""
-    told: list[str] = []
+    lines: list[str] = []
     width = terminal.row_width(sys.stdout)
     # Full ids in a pipe; short ones on a terminal, where they are typed.
     for info in asks:
         verb = "waits for an approval" if info.kind != "question" else "asks"
         head = f"{sanitize.name(info.agent)} as {sanitize.name(info.sender)} {verb}:"
-        told += ["", terminal.paint(flow.wrap_text(head, width, indent="  "), bold=True)]
-        told += [flow.wrap_text(f"  {line}", width, indent="    ") for line in open_asks.render_ask(info)]
+        lines += ["", terminal.paint(flow.wrap_text(head, width, indent="  "), bold=True)]
+        lines += [flow.wrap_text(f"  {line}", width, indent="    ") for line in open_asks.render_ask(info)]
         advice = open_asks.render_advice(info)
-        told.append(terminal.paint(flow.wrap_text(f"  {advice}", width, indent="    "), dim=True))
-    return told
+        lines.append(terminal.paint(flow.wrap_text(f"  {advice}", width, indent="    "), dim=True))
+    return lines
 
 
 def _config_error(flaws: Sequence[str], fix: str) -> ConfigError:
@@ -391,10 +394,10 @@ def reload() -> int:
 
 
 def _render_reload(answer: pb.Reloaded) -> str:
-    told = [f"{numbers.format_plural(answer.agents, 'agent')} loaded."]
+    lines = [f"{numbers.format_plural(answer.agents, 'agent')} loaded."]
     for what, found in (("Configuration", answer.changed), ("Agents", answer.changed_agents)):
         if found:
-            told.append(f"{what} changed: {', '.join(map(sanitize.line, found))}.")
-    if len(told) == 1 and not answer.flaws:
-        told[0] += " Configuration and agents are unchanged."
-    return output.wrap_prose("\n".join(told), sys.stdout, indent="  ")
+            lines.append(f"{what} changed: {', '.join(map(sanitize.line, found))}.")
+    if len(lines) == 1 and not answer.flaws:
+        lines[0] += " Configuration and agents are unchanged."
+    return output.wrap_prose("\n".join(lines), sys.stdout, indent="  ")

@@ -31,7 +31,7 @@ def digest(agent: str, sender: str) -> None:
     def render(_: object) -> str:
         if not info.items:
             return "Nothing happened while you were away."
-        told = digest_lines.render_digest(info, now=time.time(), most=_MOST_SHOWN)
-        return "\n".join(flow.wrap_text(line, terminal.row_width(sys.stdout), indent="    ") for line in told)
+        lines = digest_lines.render_digest(info, now=time.time(), most=_MOST_SHOWN)
+        return "\n".join(flow.wrap_text(line, terminal.row_width(sys.stdout), indent="    ") for line in lines)
 
     output.emit(digest_lines.dump_digest(info), render=render)

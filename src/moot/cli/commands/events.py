@@ -68,5 +68,5 @@ def render_event(event: pb.AgentEventMsg) -> str:
     who = terminal.paint(sanitize.name(name), fg=colours.name_colour(name))
     what = event.content or event.tool_output or " ".join(call.name for call in event.tool_calls)
     where = terminal.paint(f"{sanitize.name(event.root_agent)} as {sanitize.name(event.root_sender)}", dim=True)
-    told = sanitize.exact_line(what, _TEXT_COLUMNS)
-    return f"{number}  {sanitize.line(event.timestamp)}  {where}  {who}  {kind}  {told}".rstrip()
+    text = sanitize.exact_line(what, _TEXT_COLUMNS)
+    return f"{number}  {sanitize.line(event.timestamp)}  {where}  {who}  {kind}  {text}".rstrip()

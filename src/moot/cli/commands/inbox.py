@@ -68,12 +68,12 @@ def _render_numbered(found: list[pb.AskInfo]) -> list[str]:
     """The list for a terminal: shortened entries, each with a number."""
     width = terminal.row_width(sys.stdout)
     folders = _fetch_folders()
-    told = [
+    lines = [
         line
         for number, info in enumerate(found, 1)
         for line in (*open_asks.render_entry(info, number, width, folders.get(info.run_id, "")), "")
     ]
-    return told + [
+    return lines + [
         terminal.paint(flow.wrap_text(line, width, indent="  "), dim=True)
         for line in open_asks.render_instructions(found)
     ]
@@ -349,10 +349,10 @@ def _render_ask(info: pb.AskInfo, width: int) -> list[str]:
         flow.wrap_text(f"    {line}", width, indent="      ") for line in approvals.render_arguments(info.arguments)
     ]
     rules = (("--always", info.rule), ("--always --any", info.whole_rule))
-    told = [f"  {flags} would write: {sanitize.exact_line(rule)}" for flags, rule in rules if rule]
-    told += [
+    lines = [f"  {flags} would write: {sanitize.exact_line(rule)}" for flags, rule in rules if rule]
+    lines += [
         f"  --always --pattern {number} would write: {sanitize.exact_line(pattern.rule)}"
         for number, pattern in enumerate(info.patterns, 1)
     ]
-    told += [f"  {line}" for line in approvals.explain_once_only(info)]
-    return shown + [flow.wrap_text(line, width, indent="    ") for line in told]
+    lines += [f"  {line}" for line in approvals.explain_once_only(info)]
+    return shown + [flow.wrap_text(line, width, indent="    ") for line in lines]

@@ -72,20 +72,25 @@ def add(name: str, command: tuple[str, ...], **options: Any) -> int:
     if options["replace"] and mcp_edit.find_server(text, name):
         text = mcp_edit.remove_server(text, name)
     write_config(find_paths().config, mcp_edit.add_server(text, name, table))
-    told = _reload()
+    reloaded = _reload()
     info, problem = (None, None) if options["no_test"] else _try_server(name)
-    said = [f"Added {name} to {find_paths().config}."]
-    said += [
+    lines = [f"Added {name} to {find_paths().config}."]
+    lines += [
         f"readable: {sanitize.line(folder)} (the folder of {sanitize.line(script)})" for folder, script in lent.items()
     ]
     if info is not None and problem is None:
         info = _review(info, options["digest"])
-        said.append(_render_offer(info))
-        said += tool_notices.list_searched_tools()
-    said += [hint(f"`moot mcp test {name}` shows its tools.")] if options["no_test"] else []
-    data = {"name": name, "config": str(find_paths().config), "reloaded": told, "readable": table.get("readable", [])}
+        lines.append(_render_offer(info))
+        lines += tool_notices.list_searched_tools()
+    lines += [hint(f"`moot mcp test {name}` shows its tools.")] if options["no_test"] else []
+    data = {
+        "name": name,
+        "config": str(find_paths().config),
+        "reloaded": reloaded,
+        "readable": table.get("readable", []),
+    }
     data |= {"server": _server_data(info) if info is not None else None}
-    output.emit(data, render=lambda _: "\n".join(said), error=problem)
+    output.emit(data, render=lambda _: "\n".join(lines), error=problem)
     if problem is not None and not output.wants_json():
         output.print_error(problem)
     return int(exits.exit_for_error(problem) if problem is not None else exits.Exit.OK)
@@ -155,9 +160,9 @@ def suggest_fix(info: pb.McpServerInfo) -> str:
 def _render_offer(info: pb.McpServerInfo) -> str:
     names = [tool.name for tool in info.tools if tool.state == "ready"]
     unfit = sum(tool.state == "refused" for tool in info.tools)
-    said = [f"{len(names)} tool{'s' * (len(names) > 1)}: {sanitize.line(', '.join(names))}."] if names else []
-    said += [hint(f"{unfit} more: see `moot mcp test {info.name}`.")] if unfit else []
-    return " ".join([*said, *_render_waiting(info)]) or "It offers no tools."
+    sentences = [f"{len(names)} tool{'s' * (len(names) > 1)}: {sanitize.line(', '.join(names))}."] if names else []
+    sentences += [hint(f"{unfit} more: see `moot mcp test {info.name}`.")] if unfit else []
+    return " ".join([*sentences, *_render_waiting(info)]) or "It offers no tools."
 
 
 def _render_waiting(info: pb.McpServerInfo) -> list[str]:
@@ -210,8 +215,10 @@ def _list() -> None:
 def rm(name: str) -> None:
     """Remove server NAME from the configuration and stop it."""
     write_config(find_paths().config, mcp_edit.remove_server(mcp_edit.read_config(find_paths().config), name))
-    told = _reload()
-    output.emit({"name": name, "removed": True, "reloaded": told}, render=lambda _: f"Removed {sanitize.name(name)}.")
+    reloaded = _reload()
+    output.emit(
+        {"name": name, "removed": True, "reloaded": reloaded}, render=lambda _: f"Removed {sanitize.name(name)}."
+    )
 
 
 @mcp.command()

@@ -83,8 +83,8 @@ def render_transcript(
         ]
         if entry.outcome not in ("", "completed"):
             note = run_lines.render_outcome(entry.outcome, entry.error)
-            told = flow.wrap_text(f"  ({sanitize.line(note)})", terminal.row_width(sys.stdout), indent="   ")
-            blocks.append(terminal.paint(told, fg="red"))
+            text = flow.wrap_text(f"  ({sanitize.line(note)})", terminal.row_width(sys.stdout), indent="   ")
+            blocks.append(terminal.paint(text, fg="red"))
     return "\n".join(blocks)
 
 

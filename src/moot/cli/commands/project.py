@@ -74,9 +74,9 @@ def approve(cwd: str, digest: str) -> None:
     if waiting:
         _approvals().approve([(os.path.normpath(os.path.join(folder, file.path)), file) for file in waiting])
     names = [file.path for file in waiting]
-    told = f"Approved: {_join(names)}. Where they were read before, commands still ask until `moot trust AGENT`."
+    text = f"Approved: {_join(names)}. Where they were read before, commands still ask until `moot trust AGENT`."
     output.emit(
-        {"approved": names}, render=lambda _: output.wrap_prose(told, sys.stdout) if names else "Nothing waits."
+        {"approved": names}, render=lambda _: output.wrap_prose(text, sys.stdout) if names else "Nothing waits."
     )
 
 
@@ -111,10 +111,10 @@ def _switch(agent: str, sender: str, *, used: bool) -> None:
     message = pb.WorkingDirectoryMsg(agent=agent, sender=sender, instructions=used)
     place = send_request(pb.ClientMessage(working_directory=message)).working_directory
     text = "are used" if place.instructions else "are not used"
-    told = f"Project instructions {text} in this conversation, from the next message on."
+    note = f"Project instructions {text} in this conversation, from the next message on."
     if used and place.instructions_off_for_agent:
-        told = _as_sentence(describe_off_for_agent(agent))
-    output.emit({"agent": agent, "instructions": place.instructions}, render=lambda _: told)
+        note = _as_sentence(describe_off_for_agent(agent))
+    output.emit({"agent": agent, "instructions": place.instructions}, render=lambda _: note)
 
 
 def _approvals() -> ProjectApprovals:

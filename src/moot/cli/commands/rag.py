@@ -124,19 +124,19 @@ def answer(question: str, source: str, agent: str, sender: str) -> None:
         agent=agent, sender=sender, question=require_utf8(question), source=require_utf8(source)
     )
     with output.progress("Reading"):
-        told = send_request(pb.ClientMessage(answer_question=request)).document_answer
+        found = send_request(pb.ClientMessage(answer_question=request)).document_answer
     data = {
-        "found": told.found,
-        "answer": told.answer,
-        "grounded": told.grounded,
+        "found": found.found,
+        "answer": found.answer,
+        "grounded": found.grounded,
         "citations": [
-            _dump_passage(each) | {"number": each.number, "supported": each.supported} for each in told.citations
+            _dump_passage(each) | {"number": each.number, "supported": each.supported} for each in found.citations
         ],
-        "message": told.message,
-        "notes": list(told.notes),
+        "message": found.message,
+        "notes": list(found.notes),
     }
-    output.emit(data, render=lambda _: _render_answer(told))
-    _print_notes(told.notes)
+    output.emit(data, render=lambda _: _render_answer(found))
+    _print_notes(found.notes)
 
 
 @rag.command()
@@ -253,12 +253,12 @@ def _render_passages(passages: Sequence[pb.PassageInfo]) -> str:
     return "\n\n".join(blocks)
 
 
-def _render_answer(told: pb.DocumentAnswer) -> str:
-    if not told.found:
-        return told.message
-    cited = [f"  [{each.number}] {sanitize.line(each.citation)}" for each in told.citations]
-    warning = [] if told.grounded else ["", told.message]
-    return "\n".join([sanitize.clean(told.answer), "", *cited, *warning]).rstrip()
+def _render_answer(answer: pb.DocumentAnswer) -> str:
+    if not answer.found:
+        return answer.message
+    cited = [f"  [{each.number}] {sanitize.line(each.citation)}" for each in answer.citations]
+    warning = [] if answer.grounded else ["", answer.message]
+    return "\n".join([sanitize.clean(answer.answer), "", *cited, *warning]).rstrip()
 
 
 def _print_notes(notes: Sequence[str]) -> None:

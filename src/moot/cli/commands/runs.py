@@ -60,14 +60,14 @@ async def _fetch_run(run_id: str) -> tuple[pb.RunInfo, list[pb.HistoryMessage]]:
 
 
 def _render_run(info: pb.RunInfo, later: Sequence[pb.HistoryMessage]) -> str:
-    told, colour = describe_state(info)
+    state, colour = describe_state(info)
     tools = ", ".join((*info.allowed_tools, *(f"{tool} (granted)" for tool in info.granted_tools)))
     limits = ", ".join(f"{field.name} {value}" for field, value in info.limits.ListFields())
     rows = [
         ("run", f"{info.run_id} ({info.kind})"),
         ("agent", " → ".join((*info.chain, info.agent))),
         ("for", _render_conversation(info)),
-        ("state", terminal.paint(told, fg=colour)),
+        ("state", terminal.paint(state, fg=colour)),
         ("waits for", describe_wait(info)),
         ("last action", f"{info.last_action}, {format_duration(info.idle_seconds)} ago" if info.last_action else ""),
         ("time", format_duration(info.seconds)),

@@ -178,8 +178,8 @@ def _require_answer(found: UnitFile) -> None:
     if found.manager == "systemd":
         done = subprocess.run(found.query, capture_output=True, text=True, timeout=_SECONDS, check=False)
         if not done.stdout.strip():
-            said = sanitize.line(done.stderr) or f"exit code {done.returncode}"
-            raise Unavailable(f"systemd does not answer here: {said}", fix=_WITHOUT)
+            reason = sanitize.line(done.stderr) or f"exit code {done.returncode}"
+            raise Unavailable(f"systemd does not answer here: {reason}", fix=_WITHOUT)
 
 
 def _stop_own_daemon() -> None:

@@ -308,8 +308,8 @@ def _read_exactly(shelf: SkillLibrary, skill: Skill, path: str) -> str:
 
 
 def _print_flaws(flaws: Iterable[FileProblem], warnings: Iterable[FileProblem]) -> None:
-    for word, colour, told in (("error: ", "red", flaws), ("warning: ", "yellow", warnings)):
-        for flaw in told:
+    for word, colour, messages in (("error: ", "red", flaws), ("warning: ", "yellow", warnings)):
+        for flaw in messages:
             output.print_note(terminal.paint(word, sys.stderr, fg=colour) + sanitize.clean(str(flaw)))
 
 

@@ -73,5 +73,5 @@ def _render(undone: pb.Undone, redo: bool) -> str:
         by += f", a teammate of {sanitize.line(undone.agent)},"
     what = f"{did}: {sanitize.line(undone.tool)} by {by} in {sanitize.line(undone.cwd)}"
     back = "" if undone.dry_run else f"\n`{program_name()} undo{'' if redo else ' --redo'}` takes this back."
-    told = output.wrap_prose(f"{what}.{back}", sys.stdout, indent="  ")
-    return f"{sanitize.exact(undone.diff)}\n{told}"
+    text = output.wrap_prose(f"{what}.{back}", sys.stdout, indent="  ")
+    return f"{sanitize.exact(undone.diff)}\n{text}"

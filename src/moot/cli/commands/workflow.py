@@ -163,10 +163,10 @@ def save(file: str, name: str, agent: str, cwd: str, sender: str) -> None:
         search_path=caller_search_path(),
     )
     info = send_request(pb.ClientMessage(save_workflow=request)).workflow
-    told = f"Saved {sanitize.name(info.name)}."
+    text = f"Saved {sanitize.name(info.name)}."
     if info.HasField("job"):
-        told += f" Scheduled: {cron_lines.render_when(info.job)}. {hint('moot cron')} lists and pauses schedules."
-    output.emit(workflow_lines.dump_workflow(info), render=lambda _: told)
+        text += f" Scheduled: {cron_lines.render_when(info.job)}. {hint('moot cron')} lists and pauses schedules."
+    output.emit(workflow_lines.dump_workflow(info), render=lambda _: text)
 
 
 @workflow.command()
@@ -232,10 +232,10 @@ def remove(name: str, yes: bool, sender: str) -> None:
         prompts.require_confirmation(f"Remove the workflow {sanitize.name(name)}?")
     request = pb.RemoveWorkflowMsg(name=name, sender=sender)
     info = send_request(pb.ClientMessage(remove_workflow=request)).workflow
-    told = f"Removed {sanitize.name(info.name)}."
+    text = f"Removed {sanitize.name(info.name)}."
     if info.HasField("job"):
-        told += f" It is still scheduled; `{hint('moot cron remove')} {sanitize.name(info.name)}` removes the schedule."
-    output.emit(workflow_lines.dump_workflow(info), render=lambda _: told)
+        text += f" It is still scheduled; `{hint('moot cron remove')} {sanitize.name(info.name)}` removes the schedule."
+    output.emit(workflow_lines.dump_workflow(info), render=lambda _: text)
 
 
 # ---- arguments ------------------------------------------------------------------------------------

@@ -111,10 +111,10 @@ def _check_daemon_and_store(home: Paths, traces: list[pb.TraceHealth]) -> Iterat
         yield from run_check("traces", lambda: _check_traces(trace_checks.read_health(home), traces))
 
 
-def _check_traces(told: pb.TraceHealth | None, traces: list[pb.TraceHealth]) -> Iterator[Finding]:
-    if told is not None:
-        traces.append(told)
-        yield from trace_checks.check_traces(told)
+def _check_traces(health: pb.TraceHealth | None, traces: list[pb.TraceHealth]) -> Iterator[Finding]:
+    if health is not None:
+        traces.append(health)
+        yield from trace_checks.check_traces(health)
 
 
 async def _fetch_trace_health(home: Paths) -> pb.TraceHealth:
@@ -173,7 +173,7 @@ async def _fetch_report(home: Paths) -> tuple[pb.DaemonStats, list[pb.Finding], 
 
 
 def _check_daemon(
-    home: Paths, stats: pb.DaemonStats, told: list[pb.Finding], models: list[pb.ModelInfo]
+    home: Paths, stats: pb.DaemonStats, reported: list[pb.Finding], models: list[pb.ModelInfo]
 ) -> Iterator[Finding]:
     yield checks.ok("daemon", f"Running (pid {stats.pid}), up {stats.uptime_secs} s, at {home.socket}.")
     noted = daemon_process.running_pid(home)
@@ -187,7 +187,7 @@ def _check_daemon(
         fix = "Restart it: `moot down`, then `moot up`."
         yield checks.warning("daemon", f"It is version {stats.version}, this command is {__version__}.", fix)
     # Configuration and agents were already checked from the files.
-    for finding in told:
+    for finding in reported:
         if finding.check not in ("config", "agents"):
             level = finding.level if finding.level in _MARKS else ERROR
             yield Finding(level=level, check=finding.check, message=finding.message, fix=finding.fix)
@@ -221,11 +221,11 @@ def _render_findings(data: dict[str, Any]) -> str:
     lines = []
     for finding in data["findings"]:
         mark, colour = _MARKS[finding["level"]]
-        told = _render_hanging(f"  {finding['check']:<12} ", sanitize.line(finding["message"]))
-        lines.append(terminal.paint(mark, fg=colour) + told[1:])
+        text = _render_hanging(f"  {finding['check']:<12} ", sanitize.line(finding["message"]))
+        lines.append(terminal.paint(mark, fg=colour) + text[1:])
         if finding["fix"]:
-            told = _render_hanging(f"{_UNDER}fix: ", sanitize.line(finding["fix"]))
-            lines.append(told.replace("fix:", terminal.paint("fix:", fg="green"), 1))
+            text = _render_hanging(f"{_UNDER}fix: ", sanitize.line(finding["fix"]))
+            lines.append(text.replace("fix:", terminal.paint("fix:", fg="green"), 1))
     errors, warnings = (sum(each["level"] == level for each in data["findings"]) for level in (ERROR, WARNING))
     counts = [numbers.format_plural(errors, "error") if errors else "No errors"]
     counts += [numbers.format_plural(warnings, "warning")] if warnings else []

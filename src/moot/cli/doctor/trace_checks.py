@@ -43,37 +43,37 @@ def read_health(home: Paths) -> pb.TraceHealth | None:
     )
 
 
-def check_traces(told: pb.TraceHealth) -> Iterator[Finding]:
-    for info in told.failed:
+def check_traces(health: pb.TraceHealth) -> Iterator[Finding]:
+    for info in health.failed:
         why = f": {info.error}" if info.error else ""
         text = f"{info.run_id} of {info.agent} ended {info.outcome}{why}"
         yield checks.warning(
             _CHECK, text, f"See what happened: moot trace {info.run_id}. `moot doctor --acknowledge` hides it."
         )
-    if told.loops:
-        text = f"{_render_count(told.loops)} in the last week an agent repeated the same call and was stopped."
+    if health.loops:
+        text = f"{_render_count(health.loops)} in the last week an agent repeated the same call and was stopped."
         yield checks.warning(_CHECK, text, "See where: moot trace --failed. A larger model, or a clearer task, helps.")
-    if told.timeouts:
-        text = f"{_render_count(told.timeouts)} in the last week a run exceeded its time limit."
+    if health.timeouts:
+        text = f"{_render_count(health.timeouts)} in the last week a run exceeded its time limit."
         fix = "See where: moot trace --failed. Raise `seconds` in [limits], or give the run longer."
         yield checks.warning(_CHECK, text, fix)
-    if told.reroutes:
-        text = f"{_render_count(told.reroutes)} within a week work went to another agent because a teammate failed."
+    if health.reroutes:
+        text = f"{_render_count(health.reroutes)} within a week work went to another agent because a teammate failed."
         yield checks.warning(_CHECK, text, "See why: moot trace --failed. `moot doctor --acknowledge` hides it.")
-    for leak in told.leaks:
+    for leak in health.leaks:
         fix = "Report this, with the trace; `moot delete` removes the conversation."
         yield checks.error("isolation", f"Data crossed between conversations: {leak}.", fix)
-    if not (told.failed or told.leaks or told.loops or told.timeouts or told.reroutes):
+    if not (health.failed or health.leaks or health.loops or health.timeouts or health.reroutes):
         yield checks.ok(_CHECK, "No unacknowledged failed turns in the last week.")
 
 
-def trace_health_data(told: pb.TraceHealth) -> dict[str, Any]:
+def trace_health_data(health: pb.TraceHealth) -> dict[str, Any]:
     return {
-        "failed": [plain_data.dump_trace(info) for info in told.failed],
-        "loops": told.loops,
-        "timeouts": told.timeouts,
-        "reroutes": told.reroutes,
-        "leaks": list(told.leaks),
+        "failed": [plain_data.dump_trace(info) for info in health.failed],
+        "loops": health.loops,
+        "timeouts": health.timeouts,
+        "reroutes": health.reroutes,
+        "leaks": list(health.leaks),
     }
 
 

@@ -264,8 +264,8 @@ class RunFollower:
 
     def _show_open_ask(self, asked: OpenedAsk, bar: Spinner) -> None:
         what = "An approval" if isinstance(asked, pb.ApprovalEvent) else "A question"
-        told = f"{what} is open while other runs continue: {open_asks.show_command(asked.ask_id)}"
-        self._printer.print_aside(bar, told)
+        text = f"{what} is open while other runs continue: {open_asks.show_command(asked.ask_id)}"
+        self._printer.print_aside(bar, text)
 
     async def _leave_when_blocked(self, asked: OpenedAsk, connection: Connection, bar: Spinner) -> None:
         try:
@@ -354,8 +354,8 @@ class RunFollower:
         return int(Exit.WAITING)
 
     def _questions_error(self, asked: pb.AskUserEvent) -> tuple[WaitingForPerson, dict[str, Any]]:
-        told = (line for question in asked.questions for line in questions.render_prompt(question))
-        shown = "\n".join([*asker_lines.render_asker(asked), *told])
+        prompts = (line for question in asked.questions for line in questions.render_prompt(question))
+        shown = "\n".join([*asker_lines.render_asker(asked), *prompts])
         sender = f" --as {self._target.sender}" if self._target.sender else ""
         error = WaitingForPerson(
             f"the run waits for an answer:\n{shown}",

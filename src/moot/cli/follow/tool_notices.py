@@ -61,7 +61,7 @@ def render_left_out_tools(info: pb.ModelInfo) -> str:
 def list_searched_tools() -> list[str]:
     """Ask the daemon whether its default model has to search for tools, and say which; otherwise nothing."""
     models = send_request(pb.ClientMessage(list_models=pb.ListModelsMsg())).model_list.models
-    return [told for info in models if info.is_default and (told := render_left_out_tools(info))]
+    return [notice for info in models if info.is_default and (notice := render_left_out_tools(info))]
 
 
 def render_assumed_window(info: pb.ModelInfo) -> str:

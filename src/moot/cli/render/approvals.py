@@ -42,10 +42,10 @@ def render_approval(approval: Shown, *, width: int = 0) -> list[str]:
     row is distinguishable from a new line.
     """
     head = f"{sanitize.exact_line(approval.tool)} waits for your approval: {sanitize.exact_line(approval.reason)}"
-    told = [head, *(f"  {line}" for line in (*explain_project(approval), *asker_lines.render_asker(approval)))]
+    lines = [head, *(f"  {line}" for line in (*explain_project(approval), *asker_lines.render_asker(approval)))]
     mark = f"  {GUTTER}" if width else "  "
-    told = [flow.wrap_text(line, width, indent="  ") for line in told]
-    return told + [
+    lines = [flow.wrap_text(line, width, indent="  ") for line in lines]
+    return lines + [
         flow.wrap_text(mark + row, width, indent="    ") for row in (*render_call(approval), *render_preview(approval))
     ]
 
@@ -60,8 +60,8 @@ def explain_project(approval: Shown, *, in_chat: bool = False) -> list[str]:
         return []
     if in_chat:
         return ["to end this, read and approve the project's instructions: /project, then /trust"]
-    told = "to end this, read and approve the project's instructions:"
-    return [hint(f"{told} `moot project approve`, then `moot trust {_name_conversation(approval)}`")]
+    text = "to end this, read and approve the project's instructions:"
+    return [hint(f"{text} `moot project approve`, then `moot trust {_name_conversation(approval)}`")]
 
 
 def _name_conversation(approval: Shown) -> str:

@@ -17,13 +17,13 @@ _PLURALS = {"message": "messages", "run": "runs ended", "mail": "mails", "ask": 
 def render_digest(info: pb.DigestInfo, *, now: float, most: int = _MOST_LINES) -> list[str]:
     """The counts, then the first line of each item, the newest last."""
     counts = Counter(item.kind for item in info.items)
-    told = ", ".join(
+    summary = ", ".join(
         f"{counts[kind]} {(_NOUNS if counts[kind] == 1 else _PLURALS)[kind]}" for kind in _NOUNS if counts[kind]
     )
     # A conversation that nobody has opened yet has no time since which the person was away.
     away = f" ({numbers.format_span(int(max(0.0, now - info.since)))})" if info.since else ""
     left_out = max(0, info.total - most)
-    lines = [f"While you were away{away}: {told or 'nothing'}"]
+    lines = [f"While you were away{away}: {summary or 'nothing'}"]
     lines += [f"  … {left_out} earlier"] if left_out else []
     return lines + [_render_item(item) for item in info.items[-most:]]
 

@@ -34,16 +34,16 @@ def render_outcome(outcome: str, error: str) -> str:
 
 def describe_state(info: pb.RunInfo) -> tuple[str, str]:
     """The state of a run in a few words, and a colour for it; with its daemon if that is another one."""
-    told, colour = _describe_state(info)
-    told += f" on node {info.node}" if info.node else ""
-    return (f"{told}, {info.unread} unread", colour) if info.unread else (told, colour)
+    state, colour = _describe_state(info)
+    state += f" on node {info.node}" if info.node else ""
+    return (f"{state}, {info.unread} unread", colour) if info.unread else (state, colour)
 
 
 def _describe_state(info: pb.RunInfo) -> tuple[str, str]:
     if info.outcome:
         limit = f" ({info.limit})" if info.limit else ""
-        told, colour = _PLAIN.get(info.outcome, (info.outcome.replace("_", " "), "red"))
-        return told + limit, colour
+        state, colour = _PLAIN.get(info.outcome, (info.outcome.replace("_", " "), "red"))
+        return state + limit, colour
     if info.condition == "waiting_on_teammate":
         # Only the run that asks is shown as waiting for a person; its parents wait for it.
         return f"waits for {len(info.waiting_on)}", "yellow" if info.needs_person else "cyan"
@@ -158,7 +158,7 @@ class RunTree:
         return rows
 
     def _render_row(self, info: pb.RunInfo, lead: str) -> str:
-        told, colour = describe_state(info)
+        state, colour = describe_state(info)
         cells = (
             format_duration(info.seconds),
             str(info.steps),
@@ -166,14 +166,14 @@ class RunTree:
             numbers.format_cost(info.cost),
         )
         return self._columns(
-            f"{lead}{render_owner(info)}", self._ids[info.run_id], told, cells, colour=colour, name=(lead, info.agent)
+            f"{lead}{render_owner(info)}", self._ids[info.run_id], state, cells, colour=colour, name=(lead, info.agent)
         )
 
     def _columns(
         self,
         first: str,
         run_id: str,
-        told: str,
+        state: str,
         cells: Sequence[str],
         *,
         colour: str = "",
@@ -187,8 +187,8 @@ class RunTree:
         shown = _pad(_cut_line(first, room), min(room, self._widest))
         if name[1]:
             shown = shown.replace(name[1], terminal.paint(name[1], fg=colours.name_colour(name[1]), bold=True), 1)
-        told = _pad(sanitize.line(told), state_width)
-        return f"{shown}  {_pad(run_id, id_width)}  {terminal.paint(told, fg=colour) if colour else told}{right}"
+        state = _pad(sanitize.line(state), state_width)
+        return f"{shown}  {_pad(run_id, id_width)}  {terminal.paint(state, fg=colour) if colour else state}{right}"
 
     def _render_notes(self, info: pb.RunInfo, under: str) -> list[str]:
         room = self._width - sanitize.columns(under) - 1

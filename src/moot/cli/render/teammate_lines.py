@@ -29,10 +29,10 @@ def describe_teammates(output: str) -> str:
     if not output.startswith("{"):
         return ""
     try:
-        told = json.loads(output)
+        result = json.loads(output)
     except ValueError:
         return ""
-    views = told.get("runs", [told]) if isinstance(told, dict) else []
+    views = result.get("runs", [result]) if isinstance(result, dict) else []
     if not isinstance(views, list) or not views or not all(map(_is_view, views)):
         return ""
     return " · ".join(map(_describe_view, views))

@@ -62,8 +62,8 @@ def _render_block(headers: Sequence[str], row: Sequence[str]) -> str:
     """A row of a table that is too wide: its first cell, then the others with their headers."""
     if tuple(headers[:2]) == _CONVERSATION:
         headers, row = headers[1:], [f"{row[0]} as {row[1]}", *row[2:]]
-    told = " · ".join(f"{header.lower()} {cell}" for header, cell in zip(headers[1:], row[1:], strict=True) if cell)
-    return "\n".join([paint(row[0], bold=True), flow.wrap_text(f"  {told}", row_width(sys.stdout), indent="    ")])
+    details = " · ".join(f"{header.lower()} {cell}" for header, cell in zip(headers[1:], row[1:], strict=True) if cell)
+    return "\n".join([paint(row[0], bold=True), flow.wrap_text(f"  {details}", row_width(sys.stdout), indent="    ")])
 
 
 def _align(row: Sequence[str], widths: Sequence[int]) -> str:

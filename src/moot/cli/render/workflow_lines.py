@@ -129,12 +129,12 @@ class _Columns:
             cells += [self._describe(step).ljust(self._state), _format_time(step, now).rjust(6)]
         row = " ".join((cells[0], "  ".join(cells[1:])))
         room = self._width - sanitize.columns(row) - 2 if self._width else 0
-        told = self._tell(step)
-        if told and (not self._width or room >= _NARROWEST):
-            row += "  " + (sanitize.fit(told, room) if room else told)
+        note = self._describe_detail(step)
+        if note and (not self._width or room >= _NARROWEST):
+            row += "  " + (sanitize.fit(note, room) if room else note)
         return terminal.paint(row.rstrip(), **style) if style else row.rstrip()
 
-    def _tell(self, step: pb.WorkflowStepInfo) -> str:
+    def _describe_detail(self, step: pb.WorkflowStepInfo) -> str:
         text = hint(step.error) or step.result
         if not step.state:
             text = f"when {step.when}" if step.when else step.prompt

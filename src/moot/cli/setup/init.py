@@ -299,8 +299,8 @@ def _with_window(
     ):
         return model
     with output.progress("Querying the context window"):
-        told = asyncio.run(context_window.query_window(candidate, environ, proxy=proxy))
-    return replace(model, window=told)
+        window = asyncio.run(context_window.query_window(candidate, environ, proxy=proxy))
+    return replace(model, window=window)
 
 
 # ---- testing and writing ------------------------------------------------------------------------
@@ -353,13 +353,13 @@ def _init_data(home: Paths, model: ModelConfig, tested: dict[str, Any], *, writt
 
 
 def _render_result(data: dict[str, Any]) -> str:
-    said = sanitize.line(data["tested"]["content"], 100)
+    reply = sanitize.line(data["tested"]["content"], 100)
     state = f"Wrote {data['config']}." if data["written"] else f"{data['config']} is valid and unchanged."
-    lines = [f"{sanitize.line(data['name'])} answered: {said}", state]
+    lines = [f"{sanitize.line(data['name'])} answered: {reply}", state]
     if data["written"] and data["api_key"]:
         lines.append(describe_key_place(data["api_key"]))
-    if data["written"] and (said := _render_window(data)):
-        lines.append(said)
+    if data["written"] and (reply := _render_window(data)):
+        lines.append(reply)
     lines.append(f"Next: {program_name()} chat moot")
     return "\n".join(output.wrap_prose(line, sys.stdout, indent="  ") for line in lines)
 

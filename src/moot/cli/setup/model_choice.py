@@ -46,8 +46,8 @@ def choose_model(candidate: Candidate, names: Sequence[str], *, may_ask: bool, m
             )
     best = best or names[0]
     if len(names) > 1:
-        told = f"Using {sanitize.line(best)}, one of {len(names)} models ({_join(names)}); --model NAME uses another."
-        output.print_note(output.wrap_prose(told, indent="  "))
+        note = f"Using {sanitize.line(best)}, one of {len(names)} models ({_join(names)}); --model NAME uses another."
+        output.print_note(output.wrap_prose(note, indent="  "))
     return replace(candidate, model=best)
 
 

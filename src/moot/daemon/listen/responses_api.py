@@ -118,8 +118,8 @@ class Answer:
                 async for piece in self._pieces:
                     await self._write_piece(response, form, piece)
             except MootError as error:
-                told: Any = openai_error(error)["error"]
-                await self._write(response, "response.failed", response=form.render_failure(told))
+                failure: Any = openai_error(error)["error"]
+                await self._write(response, "response.failed", response=form.render_failure(failure))
             await response.write_eof()
         return response
 

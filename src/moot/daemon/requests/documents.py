@@ -70,7 +70,7 @@ class DocumentRequests:
         citations = [
             _passage_info(each.passage, number=each.number, supported=each.is_supported) for each in answer.citations
         ]
-        told = pb.DocumentAnswer(
+        info = pb.DocumentAnswer(
             found=answer.is_found,
             answer=answer.text,
             grounded=answer.is_grounded,
@@ -78,7 +78,7 @@ class DocumentRequests:
             message=describe_answer(answer),
             notes=answer.notes,
         )
-        reply.send(pb.ServerMessage(document_answer=told))
+        reply.send(pb.ServerMessage(document_answer=info))
 
     async def list_sources(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.list_sources

@@ -176,8 +176,8 @@ class RecordRequests:
         jsonl = await asyncio.to_thread(_read_import_file, request.path) if request.path else request.jsonl
         imported = await asyncio.to_thread(import_lines, jsonl, agent=request.agent, sender=request.sender)
         if not imported.messages:
-            told = imported.skipped[0] if imported.skipped else "it is empty"
-            raise BadRequest(f"there is no message to import: {told}", fix="Give a file that `moot export` wrote.")
+            reason = imported.skipped[0] if imported.skipped else "it is empty"
+            raise BadRequest(f"there is no message to import: {reason}", fix="Give a file that `moot export` wrote.")
         agent, sender = imported.conversation.key
         # Without a sender in the file, the caller's own is used; a sender in the file must be allowed for the caller.
         key = ConversationKey(self._requests.resolve_agent(agent).name, principal.sender(sender))
@@ -247,11 +247,11 @@ class RecordRequests:
         key = _conversation_key(message.trust, principal)
         # Read before the first await: the owner has not seen what an active run adds from now on.
         history = self._runs.histories.peek(key)
-        said = (history.last_seq, history.taint) if history is not None else None
+        position = (history.last_seq, history.taint) if history is not None else None
         found = await self._store.list_conversations(agent=key.agent, sender=key.sender)
         if not found:
             raise _no_conversation_error(key)
-        last, taint = said or (found[0].last_seq, found[0].taint)
+        last, taint = position or (found[0].last_seq, found[0].taint)
         await self._store.trust(key, last=last)
         self._runs.histories.trust(key, last)
         reply.send(pb.ServerMessage(trusted=pb.Trusted(taint=",".join(sorted(taint)))))

@@ -45,7 +45,7 @@ class DeliveryReport(Struct, frozen=True, kw_only=True, gc=False):
     # Goals of other daemons for which it waits in the outbox; the reasons name them as well.
     queued_for: tuple[str, ...] = ()
     # What the report tells its sender of earlier mail that is lost (LostMail.told_id).
-    told: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
 
 
 def check_letter(letter: Letter) -> None:
@@ -90,5 +90,5 @@ def join_reports(*reports: DeliveryReport) -> DeliveryReport:
         delivered_to=tuple(goal_id for report in reports for goal_id in report.delivered_to),
         unreachable_reasons=tuple(reason for report in reports for reason in report.unreachable_reasons),
         queued_for=tuple(goal_id for report in reports for goal_id in report.queued_for),
-        told=tuple(told_id for report in reports for told_id in report.told),
+        reported=tuple(told_id for report in reports for told_id in report.reported),
     )

@@ -232,7 +232,7 @@ class MailSender:
             results = await self._try_all(mails, now)
         delivered: list[str] = []
         reasons: list[str] = []
-        told: list[str] = []
+        reported: list[str] = []
         for goal, mail, evicted in zip(goals, mails, results, strict=True):
             if isinstance(evicted, MootError):
                 reasons.append(f"delivery failed for goal {goal.id}: {evicted.message}")
@@ -244,10 +244,12 @@ class MailSender:
                     # A sender whose own mail was evicted is told by this report, and not once more.
                     own = [TOLD_SENDER + each.id for each in evicted if each.from_goal == letter.from_goal != ""]
                     self._mailboxes.note_told(letter.origin[0], own)
-                    told += own
+                    reported += own
                     reasons += map(_explain_eviction, evicted)
                     await self._announce_evicted(goal, evicted)
-        return DeliveryReport(delivered_to=tuple(delivered), unreachable_reasons=tuple(reasons), told=tuple(told))
+        return DeliveryReport(
+            delivered_to=tuple(delivered), unreachable_reasons=tuple(reasons), reported=tuple(reported)
+        )
 
     async def _try_all(self, mails: Sequence[Mail], now: float) -> list[list[Mail] | MootError]:
         """Store each in a transaction of its own, so that no failure prevents the others; they share a commit."""

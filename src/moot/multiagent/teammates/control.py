@@ -308,8 +308,8 @@ def _render_stopped(seen: Sequence[RunView]) -> str:
     return _encode({"agent_id": stopped.id, "status": str(stopped.status)})
 
 
-def _encode(told: dict[str, Any]) -> str:
-    return msgspec.json.encode(told).decode()
+def _encode(value: dict[str, Any]) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _ids(written: str) -> list[str]:

@@ -47,8 +47,8 @@ def _read_request(db: Database, row: RunRow) -> RunRequest:
     if row.user_seq:
         content = db.messages[row.conversation, row.user_seq].message.content
     if request.author:
-        told = (each.item_id for each in db.deliveries.find("run", row.id) if each.seq == row.user_seq)
-        delivers = tuple(sorted(told))
+        item_ids = (each.item_id for each in db.deliveries.find("run", row.id) if each.seq == row.user_seq)
+        delivers = tuple(sorted(item_ids))
     # The scope is not stored; the reconstructed one never allows a guest more than guests may have.
     scope = ALL_TOOLS if request.speaker == key.agent else NO_TOOLS
     return replace(request, key=key, content=content, scope=scope, delivers=delivers)

@@ -300,8 +300,8 @@ def _insert(db: Database, conversation: ConversationRow, request: RunRequest, st
             raise Conflict("what the message tells was delivered before")
         if item not in db.runs and item not in db.mail and item not in db.workflow_reports:
             raise Conflict("what the message tells was deleted")
-        told = db.runs.get(item)
-        if told is not None and found_runs.is_elsewhere(db, told.parent_id or told.id):
+        run = db.runs.get(item)
+        if run is not None and found_runs.is_elsewhere(db, run.parent_id or run.id):
             raise Conflict("another daemon delivers what the message tells")
         _deliver(db, item, conversation.id, started.user_seq, request.id)
 

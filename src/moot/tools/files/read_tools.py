@@ -27,11 +27,11 @@ class FsRead(ConfinedTool):
     )
 
     def line(self, arguments: dict[str, Any]) -> str:
-        said = super().line(arguments)
+        text = super().line(arguments)
         first, most = arguments.get("offset"), arguments.get("limit")
         if first is None and most is None:
-            return said
-        return f"{said}, from line {first or 1}" + (f", at most {most} lines" if most is not None else "")
+            return text
+        return f"{text}, from line {first or 1}" + (f", at most {most} lines" if most is not None else "")
 
     def _on(self, ground: ConfinedFolder, arguments: dict[str, Any], context: RunContext) -> str:
         window = "offset" in arguments or "limit" in arguments

@@ -159,13 +159,13 @@ class FsSearch(_SearchTool):
         lines.sort(key=lambda line: (line.path, line.number))
         stopped = found.stopped or ("more" if len(lines) > _MOST_FOUND else "")
         shown, rest = lines[:_SHOWN_LINES], lines[_SHOWN_LINES:_MOST_FOUND]
-        told = [note] if note else []
+        notes = [note] if note else []
         for path, group in groupby(shown, key=lambda line: line.path):
-            told += [printable(decode_name(path)), *(f"{line.number or '?'}: {line.text}" for line in group)]
+            notes += [printable(decode_name(path)), *(f"{line.number or '?'}: {line.text}" for line in group)]
         files = len({line.path for line in rest})
         more = f"{len(rest)} more matches in {files} {'file' if files == 1 else 'files'}"
-        told += _describe_rest(stopped, more if rest else "", "path, glob or a longer pattern")
-        return "\n".join(told if lines or stopped else [*told, "No matches."])
+        notes += _describe_rest(stopped, more if rest else "", "path, glob or a longer pattern")
+        return "\n".join(notes if lines or stopped else [*notes, "No matches."])
 
     def _confirm(self, ground: ConfinedFolder, hits: Iterable[Hit]) -> Iterator[_Line]:
         """Yield the matches in files that may be read, as they are there."""
@@ -224,9 +224,9 @@ class FsGlob(_SearchTool):
             paths = sorted(path for path in found.paths if _is_reachable(ground, path))
         shown = paths[:_SHOWN_PATHS]
         more = f"{min(len(paths), _MOST_FOUND) - len(shown)} more files" if len(paths) > len(shown) else ""
-        told = [printable(decode_name(path)) for path in shown]
-        told += _describe_rest(found.stopped, more, "path or a longer pattern")
-        return "\n".join(told or ["No files."])
+        printed = [printable(decode_name(path)) for path in shown]
+        printed += _describe_rest(found.stopped, more, "path or a longer pattern")
+        return "\n".join(printed or ["No files."])
 
 
 class _Selection(Struct, frozen=True):

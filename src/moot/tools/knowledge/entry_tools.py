@@ -62,8 +62,8 @@ async def _save(call: KnowledgeCall, arguments: Arguments) -> ToolResult:
         created_at=call.now,
     )
     saved = await call.knowledge.save(check_entry(item))
-    said = f"Version {saved.version} is saved." if saved.is_new else f"Version {saved.version} says this already."
-    return answer({"status": "saved", "key": item.key, "version": saved.version, "message": said})
+    message = f"Version {saved.version} is saved." if saved.is_new else f"Version {saved.version} says this already."
+    return answer({"status": "saved", "key": item.key, "version": saved.version, "message": message})
 
 
 async def _list_versions(call: KnowledgeCall, arguments: Arguments) -> ToolResult:

@@ -72,8 +72,8 @@ async def _save(call: KnowledgeCall, arguments: Arguments) -> ToolResult:
     )
     _check_sizes(learning)
     is_new = await call.learnings.save(learning)
-    said = "The learning is saved." if is_new else "The learning about this failure is replaced."
-    return answer({"status": "saved", "message": said})
+    message = "The learning is saved." if is_new else "The learning about this failure is replaced."
+    return answer({"status": "saved", "message": message})
 
 
 def _name_trigger(call: KnowledgeCall, named: str) -> str:

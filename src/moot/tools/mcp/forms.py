@@ -48,8 +48,8 @@ async def confirm_visit(ask: AskHuman, *, server: str, message: str, url: str) -
     await _confirm(ask, text, server=server, accept="Done")
 
 
-async def _confirm(ask: AskHuman, said: str, *, server: str, accept: str) -> None:
-    question = Question(question=said, header=f"mcp {server}"[:12], options=(Option(label=accept), _DECLINE))
+async def _confirm(ask: AskHuman, text: str, *, server: str, accept: str) -> None:
+    question = Question(question=text, header=f"mcp {server}"[:12], options=(Option(label=accept), _DECLINE))
     if (await ask([question])).strip().casefold() != accept.casefold():
         raise Declined("the person declined")
 

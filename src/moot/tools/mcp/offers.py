@@ -156,8 +156,8 @@ def _build_spec(config: McpConfig, approved: TextDecision) -> ToolSpec:
 
 def _clean_words(text: str, length: int) -> str:
     # Cut before as well: cleaning a description of many megabytes would hold the event loop.
-    said = defuse(clean(text[: 2 * length]))
-    return said if len(said) <= length and len(text) <= 2 * length else said[:length] + " …"
+    cleaned = defuse(clean(text[: 2 * length]))
+    return cleaned if len(cleaned) <= length and len(text) <= 2 * length else cleaned[:length] + " …"
 
 
 def _measure_depth(value: Any) -> int:

@@ -37,7 +37,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     place: str
     # What must be mounted where, and the file in which bubblewrap reports the process that has the mounts.
     nested: dict[str, Identity | None] = field(default_factory=dict)
-    told: int = -1
+    info_fd: int = -1
     # What it uses of the user's toolchain.
     toolchain: Toolchain = NO_TOOLCHAIN
     # Files that it must not see.

@@ -195,9 +195,9 @@ class Sandbox:
             author = self._author.settings() if command.signed else b""
             signed = memory_file(author, stack) if author else None
             view.add_command_mounts(made, standing, config=self.config, lent=command.lent, signed=signed)
-            told = memory_file(b"", stack)
-            options = [*self._namespaces(), "--info-fd", str(told), *made.words]
-            kept = [control, told, *made.kept]
+            info = memory_file(b"", stack)
+            options = [*self._namespaces(), "--info-fd", str(info), *made.words]
+            kept = [control, info, *made.kept]
             if report.seccomp:
                 kept.append(memory_file(_make_filter(report), stack))
                 options += ["--seccomp", str(kept[-1])]
@@ -215,7 +215,7 @@ class Sandbox:
             kept=kept,
             place=standing.path,
             nested=made.nested,
-            told=told,
+            info_fd=info,
             toolchain=toolchain,
             regions=self._find_regions(),
             release=held,
@@ -321,10 +321,10 @@ def _make_filter(report: SandboxReport) -> bytes:
 
 def _read_inner_pid(plan: Plan) -> int:
     """Return the process for which bubblewrap made the mounts, as it reports; 0 if it reports none."""
-    if plan.told < 0:
+    if plan.info_fd < 0:
         return 0
     try:
-        child: int = msgspec.json.decode(os.pread(plan.told, 4096, 0))["child-pid"]
+        child: int = msgspec.json.decode(os.pread(plan.info_fd, 4096, 0))["child-pid"]
     except (OSError, msgspec.DecodeError, KeyError):
         return 0
     return child

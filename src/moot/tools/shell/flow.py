@@ -44,9 +44,9 @@ class DataFlow:
         for node in find_nodes(root, "command"):
             stage = self.stage(node)
             self._fetched.update(_downloads(stage))
-            said = _predict_output(stage)
-            if said is not None:
-                self._written.update({paths.normalize_path(target): said for target in stage.outputs})
+            output = _predict_output(stage)
+            if output is not None:
+                self._written.update({paths.normalize_path(target): output for target in stage.outputs})
             elif stage.name == "tee" and stage.input is not None:
                 self._written.update(
                     {paths.normalize_path(target): stage.input for target in operands(stage.arguments)}
@@ -71,9 +71,9 @@ class DataFlow:
             return
         for index, tee in enumerate(chain):
             targets = [paths.normalize_path(word) for word in operands(tee.arguments)] if tee.name == "tee" else []
-            said = _predict_output(chain[0]) if index == 1 else None
-            if said is not None:
-                self._written.update(dict.fromkeys(targets, said))
+            output = _predict_output(chain[0]) if index == 1 else None
+            if output is not None:
+                self._written.update(dict.fromkeys(targets, output))
             elif any(stage.name in FETCHERS or stage.name in DECODERS for stage in chain[:index]):
                 self._fetched.update(targets)
 
@@ -145,8 +145,8 @@ class DataFlow:
             if stage.name in FETCHERS:
                 verdicts += _judge_carried_away(before, stage)
             if _runs_input(stage):
-                said, script = _judge_fed(before, stage)
-                verdicts += said
+                found, script = _judge_fed(before, stage)
+                verdicts += found
                 scripts += script
         return verdicts, scripts
 
@@ -206,10 +206,10 @@ def _judge_fed(before: list[Stage], stage: Stage) -> tuple[list[Verdict], list[t
         return [], []
     if any(name in FETCHERS or name in DECODERS for name in names) and stage.name not in LANGUAGES:
         return [danger(f"{stage.name} runs what was fetched or decoded")], []
-    said = _predict_output(before[0]) if len(before) == 1 else None
+    output = _predict_output(before[0]) if len(before) == 1 else None
     shell = stage.name in SHELLS or stage.name in ("source", ".")
-    if said is not None and UNKNOWN not in said:
-        return [], [(stage.name, said)]
+    if output is not None and UNKNOWN not in output:
+        return [], [(stage.name, output)]
     if shell and names != ["cat"]:
         return [danger(f"{stage.name} runs what {names[-1]} prints")], []
     return [doubt(f"{stage.name} runs what {names[-1]} prints")], []
@@ -267,10 +267,10 @@ def floods(name: str, arguments: list[str], stage: Stage) -> Iterator[Verdict]:
 
 
 def ends_all(name: str, stage: Stage) -> Iterator[Verdict]:
-    names = [inner.name for inner in stage.told]
+    names = [inner.name for inner in stage.substituted]
     if name == "kill" and "ps" in names and "grep" not in names and "pgrep" not in names:
         yield danger("ends all processes it can")
-    for inner in stage.told if name == "kill" else ():
+    for inner in stage.substituted if name == "kill" else ():
         if inner.name in ("pgrep", "pidof") and any(NEEDED.search(word) for word in inner.arguments):
             yield danger("ends processes the system needs")
         if inner.name == "pgrep" and has_option(inner.arguments, "uU") and len(operands(inner.arguments)) < 2:

@@ -263,9 +263,9 @@ class _ScriptReader:
 
     def _would_be_dangerous(self, judge: Callable[..., None], *what: Any) -> bool:
         """Whether it would be dangerous, without recording a verdict."""
-        said, self._found, self._supposing = self._found, [], True
+        recorded, self._found, self._supposing = self._found, [], True
         judge(*what)
-        found, self._found, self._supposing = self._found, said, False
+        found, self._found, self._supposing = self._found, recorded, False
         return _worst(found).level is Level.DANGEROUS
 
     def _list_moved(self, name: str, arguments: list[str]) -> Iterator["Verdict | str | list[str]"]:
@@ -335,11 +335,11 @@ class _ScriptReader:
         self._check_variable(node_text(name), self._variables.word(value) if value is not None else "")
 
     def _check_variable(self, name: str, value: str) -> None:
-        for said in judge_setting(name, value):
-            if isinstance(said, Verdict):
-                self._add_verdicts(said)
+        for judged in judge_setting(name, value):
+            if isinstance(judged, Verdict):
+                self._add_verdicts(judged)
             else:
-                self._script(said)
+                self._script(judged)
         for script in () if self._supposing else list_handed_texts("", [value]):
             if self._would_be_dangerous(self._script, script):
                 self._add_verdicts(rules.doubt(f"{name[:40]} contains a dangerous command"))

@@ -19,7 +19,7 @@ class Stage(Struct):
     # The names of commands whose output is its script or one of its words.
     made_by: list[str] = field(default_factory=list)
     # The commands whose output stands among its words.
-    told: list["Stage"] = field(default_factory=list)
+    substituted: list["Stage"] = field(default_factory=list)
     # The files its output goes to.
     outputs: list[str] = field(default_factory=list)
     # The commands that its output is fed to beside a pipe.
@@ -65,7 +65,7 @@ class Stage(Struct):
             for inner in find_nodes(part, "process_substitution"):
                 stage.made_by += list_command_names(inner, variables)
             for inner in find_nodes(part, "command_substitution"):
-                stage.told += [cls.plain(command, variables) for command in find_nodes(inner, "command")]
+                stage.substituted += [cls.plain(command, variables) for command in find_nodes(inner, "command")]
         here = node.parent
         if here is not None and here.type == "redirected_statement":
             stage.apply_redirects(here, variables)

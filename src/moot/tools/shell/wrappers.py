@@ -140,8 +140,8 @@ def _shell_text(name: str, words: list[str]) -> str:
         after = words[index + 1] if index + 1 < len(words) else ""
         if name == "flock" and word in ("-c", "--command"):
             return after
-        if name in _TRACERS and (told := re.match(r"(?:-o|--output=?)(.*)$", word, re.DOTALL)):
-            target = told[1] or after
+        if name in _TRACERS and (option := re.match(r"(?:-o|--output=?)(.*)$", word, re.DOTALL)):
+            target = option[1] or after
             if target[:1] in ("|", "!"):
                 return target[1:]
     return ""

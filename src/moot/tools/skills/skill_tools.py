@@ -346,10 +346,10 @@ class ScriptSkill:
         path = f"{self._skill.folder}/{self._skill.script}"
         if context.agreed is not None and await self.bind(arguments, context) != context.agreed:
             raise _changed_error(f"the skill {self._skill.name}")
-        said = await self._run_script(path, self._list_arguments(arguments), context)
-        if isinstance(said, str):
-            return ToolResult(content=said, taint=self._skill.taint)
-        return ToolResult(content=said.content, is_error=said.is_error, taint=said.taint | self._skill.taint)
+        result = await self._run_script(path, self._list_arguments(arguments), context)
+        if isinstance(result, str):
+            return ToolResult(content=result, taint=self._skill.taint)
+        return ToolResult(content=result.content, is_error=result.is_error, taint=result.taint | self._skill.taint)
 
     def _list_arguments(self, arguments: dict[str, Any]) -> list[str]:
         """Return the arguments of the script: its parameters as options, or texts if it has none."""

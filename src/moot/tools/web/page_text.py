@@ -129,8 +129,8 @@ class PageText:
             self._write("---")
         elif tag == "a" and self._link(node.attributes.get("href") or ""):
             self._write("[")
-        elif tag == "img" and (said := (node.attributes.get("alt") or "").strip()):
-            self._write(f"(picture: {said[:200]})")
+        elif tag == "img" and (description := (node.attributes.get("alt") or "").strip()):
+            self._write(f"(picture: {description[:200]})")
 
     def _close_mark(self, node: Any, tag: str) -> None:
         if tag in _MARKS:

@@ -136,7 +136,7 @@ class SendToPeer:
             "unreachable_reasons": report.unreachable_reasons,
             **({"stopped_for": to} if is_stopped else {}),
         }
-        return ToolResult(content=msgspec.json.encode(content).decode(), is_error=not is_sent, delivers=report.told)
+        return ToolResult(content=msgspec.json.encode(content).decode(), is_error=not is_sent, delivers=report.reported)
 
     async def _send(self, arguments: dict[str, Any], context: RunContext) -> DeliveryReport:
         letter = await self._write_letter(arguments, context)

@@ -84,8 +84,8 @@ def parse_allowance(fields: Fields) -> ToolAllowance:
     disallowed = [
         _tool_of(name) for key in fields.names() if lists_refused(key) for name in _parse_list(fields, key) or ()
     ]
-    asked, granted = _list_requested(fields, tools), _list_granted(permissions)
-    lists = [names for names in (asked, _expand_edit(granted)) if names is not None]
+    requested, granted = _list_requested(fields, tools), _list_granted(permissions)
+    lists = [names for names in (requested, _expand_edit(granted)) if names is not None]
     lists += [[]] if any(map(_is_wide, disallowed)) else []
     refused = [*_list_refused((*tools, *permissions)), *disallowed, *_mode_refusals(fields)]
     taken = [tool for name in refused for tool in _find_refused_patterns(name)]
@@ -94,11 +94,11 @@ def parse_allowance(fields: Fields) -> ToolAllowance:
     return ToolAllowance(
         prefixes=prefixes,
         denied=_list_denied(taken, lists) if prefixes else (),
-        became=tuple((name, kept) for name, kept in found if kept) if asked is not None else (),
+        became=tuple((name, kept) for name, kept in found if kept) if requested is not None else (),
         left_out=(
             *(
                 f"tool {name}"
-                for name in asked or ()
+                for name in requested or ()
                 if not _map_tools(name) and _normalize_tool(name) not in _EVERYBODYS
             ),
             *(f"permission {rule.name}: ask" for rule in permissions if rule.asks),

@@ -42,7 +42,7 @@ class BackgroundTasks(Struct, frozen=True, kw_only=True):
         others = [run for run in await self._list_unfinished(owner) if run.spawn.client_key != own]
         if len(others) >= MOST_UNFINISHED:
             raise Busy(f"{MOST_UNFINISHED} background tasks have not ended", fix="Wait for some, or cancel them.")
-        asked = SpawnRequest(
+        request = SpawnRequest(
             agent=agent,
             instruction=prompt,
             reason="Background task",
@@ -52,7 +52,7 @@ class BackgroundTasks(Struct, frozen=True, kw_only=True):
             taint=context.taint,
             cause=await self.causes.trace(context),
         )
-        return await self.teammates.start(asked, owner=owner.sender, cwd=context.cwd, client_message_id=call)
+        return await self.teammates.start(request, owner=owner.sender, cwd=context.cwd, client_message_id=call)
 
     async def find(self, owner: ConversationKey, task_id: str) -> RunView:
         """Return a task of an owner. Those of others do not exist for it."""

@@ -288,21 +288,21 @@ class AsyncMoot:
         on_question = options.get("on_question") or self._on_question
         async with aclosing(self.turn_items(turn)) as items:
             async for item in items:
-                asked: StreamItem | None = item
+                ask: StreamItem | None = item
                 if isinstance(item, Queued):
                     yield item
-                    asked = await self.find_ahead(turn, item)
+                    ask = await self.find_ahead(turn, item)
                 is_answered = True
-                if isinstance(asked, Approval):
-                    is_answered = await self._ask_approval(asked, on_approval)
-                elif isinstance(asked, Question):
-                    is_answered = await self._ask_question(asked, on_question)
-                if not is_answered and leave and isinstance(asked, Approval | Question):
+                if isinstance(ask, Approval):
+                    is_answered = await self._ask_approval(ask, on_approval)
+                elif isinstance(ask, Question):
+                    is_answered = await self._ask_question(ask, on_question)
+                if not is_answered and leave and isinstance(ask, Approval | Question):
                     if isinstance(item, Queued):
-                        raise turn.leave_ahead(asked)
-                    turn.leave(asked)
-                if asked is not None:
-                    yield asked
+                        raise turn.leave_ahead(ask)
+                    turn.leave(ask)
+                if ask is not None:
+                    yield ask
 
     async def _ask_approval(self, item: Approval, callback: AsyncOnApproval | None) -> bool:
         """Whether the callback has decided. That somebody else was faster is no error."""

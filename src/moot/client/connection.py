@@ -104,8 +104,8 @@ class Connection(asyncio.Protocol):
         self, *, since: int | None = None, without_deltas: bool = False
     ) -> tuple[int, AsyncGenerator[pb.AgentEventMsg, None]]:
         """As `subscribe`, and the number of the newest event."""
-        asked = pb.SubscribeEvents(since=since, without_deltas=without_deltas)
-        request_id, inbox = self._send(pb.ClientMessage(subscribe_events=asked))
+        request = pb.SubscribeEvents(since=since, without_deltas=without_deltas)
+        request_id, inbox = self._send(pb.ClientMessage(subscribe_events=request))
         try:
             # The first answer says that from here on nothing is missed.
             confirmed = _unwrap(await inbox.get()).pong

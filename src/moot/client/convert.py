@@ -142,46 +142,46 @@ def _list_ask_items(event: pb.StreamEvent, agent: str, sender: str, run_id: str)
             return []
 
 
-def _convert_question(asked: pb.AskUserEvent, agent: str, sender: str, run_id: str) -> Question:
+def _convert_question(ask: pb.AskUserEvent, agent: str, sender: str, run_id: str) -> Question:
     return Question(
-        id=asked.ask_id,
-        attempt=asked.attempt,
+        id=ask.ask_id,
+        attempt=ask.attempt,
         agent=agent,
         sender=sender,
-        questions=tuple(map(convert_question_item, asked.questions)),
-        run_id=asked.by.run_id or run_id,
-        asker=convert_asker(asked),
-        expires_at=asked.expires_at,
+        questions=tuple(map(convert_question_item, ask.questions)),
+        run_id=ask.by.run_id or run_id,
+        asker=convert_asker(ask),
+        expires_at=ask.expires_at,
     )
 
 
-def convert_question_item(asked: pb.AskQuestion) -> QuestionItem:
+def convert_question_item(question: pb.AskQuestion) -> QuestionItem:
     return QuestionItem(
-        text=asked.question,
-        header=asked.header,
-        options=tuple(Option(label=each.label, description=each.description) for each in asked.options),
-        multi_select=asked.multi_select,
+        text=question.question,
+        header=question.header,
+        options=tuple(Option(label=each.label, description=each.description) for each in question.options),
+        multi_select=question.multi_select,
     )
 
 
-def convert_approval(asked: pb.ApprovalEvent | pb.AskInfo, agent: str, sender: str, run_id: str) -> Approval:
+def convert_approval(ask: pb.ApprovalEvent | pb.AskInfo, agent: str, sender: str, run_id: str) -> Approval:
     """The approval or grant of an event or of a list. Of an event, the conversation and the run are added."""
     return Approval(
-        id=asked.ask_id,
-        attempt=asked.attempt,
-        tool=asked.tool,
-        line=asked.line,
-        preview=asked.preview,
-        reason=asked.reason,
-        rule=asked.rule,
-        whole_rule=asked.whole_rule,
-        kind=asked.kind or "approval",
+        id=ask.ask_id,
+        attempt=ask.attempt,
+        tool=ask.tool,
+        line=ask.line,
+        preview=ask.preview,
+        reason=ask.reason,
+        rule=ask.rule,
+        whole_rule=ask.whole_rule,
+        kind=ask.kind or "approval",
         agent=agent,
         sender=sender,
         run_id=run_id,
-        asker=convert_asker(asked),
-        expires_at=asked.expires_at,
-        patterns=_patterns(asked.patterns),
+        asker=convert_asker(ask),
+        expires_at=ask.expires_at,
+        patterns=_patterns(ask.patterns),
     )
 
 
@@ -189,10 +189,10 @@ def _patterns(offered: Iterable[pb.PatternInfo]) -> tuple[Pattern, ...]:
     return tuple(Pattern(text=each.text, rule=each.rule) for each in offered)
 
 
-def convert_asker(asked: pb.ApprovalEvent | pb.AskUserEvent | pb.AskInfo) -> Asker | None:
-    if not asked.HasField("by"):
+def convert_asker(ask: pb.ApprovalEvent | pb.AskUserEvent | pb.AskInfo) -> Asker | None:
+    if not ask.HasField("by"):
         return None
-    by = asked.by
+    by = ask.by
     return Asker(agent=by.agent, run_id=by.run_id, spawn_reason=by.spawn_reason, task=by.task)
 
 

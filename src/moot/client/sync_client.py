@@ -183,21 +183,21 @@ class Moot:
         on_question = options.get("on_question") or self._on_question
         with closing(self._loop.iterate(self._moot.turn_items(turn))) as items:
             for item in items:
-                asked: StreamItem | None = item
+                ask: StreamItem | None = item
                 if isinstance(item, Queued):
                     yield item
-                    asked = self._loop.call(self._moot.find_ahead(turn, item))
+                    ask = self._loop.call(self._moot.find_ahead(turn, item))
                 is_answered = True
-                if isinstance(asked, Approval):
-                    is_answered = self._ask_approval(asked, on_approval)
-                elif isinstance(asked, Question):
-                    is_answered = self._ask_question(asked, on_question)
-                if not is_answered and leave and isinstance(asked, Approval | Question):
+                if isinstance(ask, Approval):
+                    is_answered = self._ask_approval(ask, on_approval)
+                elif isinstance(ask, Question):
+                    is_answered = self._ask_question(ask, on_question)
+                if not is_answered and leave and isinstance(ask, Approval | Question):
                     if isinstance(item, Queued):
-                        raise turn.leave_ahead(asked)
-                    turn.leave(asked)
-                if asked is not None:
-                    yield asked
+                        raise turn.leave_ahead(ask)
+                    turn.leave(ask)
+                if ask is not None:
+                    yield ask
 
     def _ask_approval(self, item: Approval, callback: OnApproval | None) -> bool:
         """Whether the callback has decided. That somebody else was faster is no error."""

@@ -49,23 +49,23 @@ class Principal(Struct, frozen=True, kw_only=True):
     def owns(self, sender: str) -> bool:
         return self.owned.includes(sender)
 
-    def sender(self, asked: str) -> str:
+    def sender(self, name: str) -> str:
         """Return the sender of a request; the default if empty. Raise Forbidden if the principal may not use it."""
-        if not asked:
+        if not name:
             return self.default_sender
-        check_sender(asked)
+        check_sender(name)
         # A sender that is not reserved may always be used by the owner.
-        if not self.is_owner and not self.owns(asked):
+        if not self.is_owner and not self.owns(name):
             raise Forbidden(
-                f"the token '{self.name}' may not speak as '{asked}'",
+                f"the token '{self.name}' may not speak as '{name}'",
                 fix=f"Leave the sender out to be '{self.default_sender}', or ask the owner for a token with"
-                f" that sender: `moot tokens new NAME --sender '{asked}'`.",
+                f" that sender: `moot tokens new NAME --sender '{name}'`.",
             )
-        return asked
+        return name
 
-    def sender_or_run(self, asked: str) -> str:
+    def sender_or_run(self, name: str) -> str:
         """Return the sender for reading or answering; unlike `sender`, it may also be that of a background run."""
-        return asked if owner_of(asked) != asked and self.owns(asked) else self.sender(asked)
+        return name if owner_of(name) != name and self.owns(name) else self.sender(name)
 
     def require_owner(self, what: str) -> None:
         if not self.is_owner:

@@ -169,8 +169,8 @@ class Asks:
 
     async def is_call_denied(self, run_id: str, call_id: str, tool: str) -> bool:
         """Whether the call or its tool was denied to the run, or nobody decided on it in time."""
-        asked = [await self._store.find(each) for each in (approval_id(run_id, call_id), grant_id(run_id, tool))]
-        return any(ask is not None and ask.state in (AskState.DENIED, AskState.EXPIRED) for ask in asked)
+        asks = [await self._store.find(each) for each in (approval_id(run_id, call_id), grant_id(run_id, tool))]
+        return any(ask is not None and ask.state in (AskState.DENIED, AskState.EXPIRED) for ask in asks)
 
     async def cancel(self, ask: Ask) -> None:
         """Cancel an ask because its call can no longer be executed."""

@@ -341,10 +341,10 @@ class Budgets:
         return self._open.setdefault(root_id, Budget(_find_turn_limits(config, limits), spent, drop))
 
 
-def _find_turn_limits(config: Config, asked: Limits) -> Limits:
+def _find_turn_limits(config: Config, requested: Limits) -> Limits:
     """Return the limits of a turn: configuration narrowed by the request.
 
     Tokens and money of all its runs count together.
     """
     each = config.limits
-    return config.budget.narrow(Limits(tokens=each.tokens, spend=each.spend)).narrow(asked)
+    return config.budget.narrow(Limits(tokens=each.tokens, spend=each.spend)).narrow(requested)

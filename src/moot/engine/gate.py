@@ -205,11 +205,11 @@ class Toolbox:
 
         Cached: the same at every step and turn.
         """
-        asked = (model.tools, model.window, model.config.small, prefixes, within, most)
-        found = self._offered.get(asked)
+        key = (model.tools, model.window, model.config.small, prefixes, within, most)
+        found = self._offered.get(key)
         if found is None:
             specs = [spec for spec in self.specs if within.allows(spec.name)]
-            found = self._offered[asked] = make_offer(specs, model, prefixes, most=most)
+            found = self._offered[key] = make_offer(specs, model, prefixes, most=most)
         return found
 
     def mask_call(self, call: ToolCall) -> ToolCall:

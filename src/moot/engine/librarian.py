@@ -156,10 +156,10 @@ class Librarian:
         agent = self._d.agents(analysis.key.agent)
         model = self._d.models(self._d.config().model or (agent.model if agent is not None else ""))
         conversation = render_entries(analysis.entries, analysis.key.agent, self._d.redact)
-        asked = "\n".join(f"{each.id}: {defuse(each.question)}" for each in analysis.pending) or "none"
+        questions = "\n".join(f"{each.id}: {defuse(each.question)}" for each in analysis.pending) or "none"
         prompt = Prompt(
             system=(ANALYSIS,),
-            transcript=Transcript([user(f"{conversation}\n\nOpen questions:\n{asked}")]),
+            transcript=Transcript([user(f"{conversation}\n\nOpen questions:\n{questions}")]),
             max_tokens=_TOKENS,
         )
         return await self._d.complete(analysis.key, model, prompt, charge=analysis.charge)

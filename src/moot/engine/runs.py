@@ -244,8 +244,8 @@ class Runs:
 
     async def _find_answered(self, key: ConversationKey, prefix: str, *, since: float = 0.0) -> RunRequest | None:
         """Return the run whose question was answered by a reply with this prefix, unless it ended before `since`."""
-        asked = await self._d.asks.find_reply(key, prefix)
-        asking = await self._d.store.get_run(asked.run_id) if asked is not None else None
+        replied = await self._d.asks.find_reply(key, prefix)
+        asking = await self._d.store.get_run(replied.run_id) if replied is not None else None
         if asking is None or (asking.end is not None and asking.ended_at < since):
             return None
         return asking.request

@@ -200,8 +200,8 @@ class ApprovalGate:
 
     def _explain_second_ask(self, call: GateCall) -> str:
         """Return the reason if an earlier daemon asked about the call: it then always needs the owner's decision."""
-        asked = self._asks.is_carried_over(call.context.run_id, call.id)
-        return "you were asked about it before the daemon stopped" if asked else ""
+        is_carried_over = self._asks.is_carried_over(call.context.run_id, call.id)
+        return "you were asked about it before the daemon stopped" if is_carried_over else ""
 
     def _deny_unattended(self, approval: Ask) -> ToolResult:
         """Return the denial when nobody can be asked, and note it for the trace, since no ask records it."""

@@ -159,24 +159,24 @@ class ScriptedModel:
 
     def _decide(self, prompt: Prompt) -> tuple[Rule, str, list[CallReady]]:
         messages = [*prompt.transcript.messages[-64:], *prompt.tail]
-        asked = last_user_text(prompt)
+        text = last_user_text(prompt)
         system = "\n\n".join(prompt.system)
         last = messages[-1] if messages else None
         result = last.content if last is not None and last.role is Role.TOOL else None
         for index, rule in enumerate(self._rules):
             if rule.times and self._served[index] >= rule.times:
                 continue
-            found = re.search(rule.match, asked)
+            found = re.search(rule.match, text)
             if found and re.search(rule.agent, system) and re.search(rule.system, system):
                 self._served[index] += 1
-                return self._apply(rule, found, asked, result, prompt)
-        return Rule(), _answer_without_script(asked, system, result), []
+                return self._apply(rule, found, text, result, prompt)
+        return Rule(), _answer_without_script(text, system, result), []
 
     def _apply(
-        self, rule: Rule, found: re.Match[str], asked: str, result: str | None, prompt: Prompt
+        self, rule: Rule, found: re.Match[str], text: str, result: str | None, prompt: Prompt
     ) -> tuple[Rule, str, list[CallReady]]:
         # Only these names are filled in; all other braces are text.
-        values = {"user": asked, "result": result or "", **{k: v or "" for k, v in found.groupdict().items()}}
+        values = {"user": text, "result": result or "", **{k: v or "" for k, v in found.groupdict().items()}}
         if rule.empty:
             return rule, "", []
         if rule.steps:
@@ -234,8 +234,8 @@ def _build_calls(calls: tuple[RuleCall, ...], prompt: Prompt, values: dict[str, 
     ]
 
 
-def _answer_without_script(asked: str, system: str, result: str | None) -> str:
-    text = " ".join(_TAG.sub(" ", asked).split())
+def _answer_without_script(message: str, system: str, result: str | None) -> str:
+    text = " ".join(_TAG.sub(" ", message).split())
     short = text if len(text) <= 120 else text[:119].rstrip() + "…"
     if COMPACTION_MARK in system:
         topic = short.rstrip(".!? ")

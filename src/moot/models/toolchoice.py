@@ -98,9 +98,9 @@ def _build_reminder(prompt: Prompt) -> tuple[Message, ...]:
     last = prompt.transcript.messages[-1:]
     if not last or last[0].role is not Role.TOOL or prompt.tail:
         return ()
-    asked = next((each.content for each in reversed(prompt.transcript.messages) if each.role is Role.USER), "")
+    request = next((each.content for each in reversed(prompt.transcript.messages) if each.role is Role.USER), "")
     note = _AFTER_ERROR if last[0].is_error else _AFTER_RESULT
-    return (user(note.replace("{task}", " ".join(asked.split())[:_TASK])),)
+    return (user(note.replace("{task}", " ".join(request.split())[:_TASK])),)
 
 
 def _simplify_tool(tool: ToolSpec) -> ToolSpec:

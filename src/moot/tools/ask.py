@@ -62,17 +62,17 @@ class AskUser:
 
     def line(self, arguments: dict[str, Any]) -> str:
         given = arguments.get("questions")
-        asked = [str(each.get("question", "")) for each in given or () if isinstance(each, dict)]
-        return f"ask: {' / '.join(asked)}"
+        texts = [str(each.get("question", "")) for each in given or () if isinstance(each, dict)]
+        return f"ask: {' / '.join(texts)}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         try:
-            asked = msgspec.convert(arguments["questions"], list[_Question])
+            questions = msgspec.convert(arguments["questions"], list[_Question])
         except msgspec.ValidationError as error:
             raise BadRequest(_describe_complaint(str(error)), fix=_SHAPE) from None
-        if not 1 <= len(asked) <= _MOST:
+        if not 1 <= len(questions) <= _MOST:
             raise BadRequest(f"ask between one and {_MOST} questions at a time")
-        return await context.ask([question.value() for question in asked])
+        return await context.ask([question.value() for question in questions])
 
 
 def _describe_complaint(complaint: str) -> str:

@@ -92,7 +92,7 @@ def rule_info(rule: Rule) -> pb.RuleInfo:
     )
 
 
-def _encode_questions(asked: tuple[Question, ...]) -> list[pb.AskQuestion]:
+def _encode_questions(questions: tuple[Question, ...]) -> list[pb.AskQuestion]:
     return [
         pb.AskQuestion(
             question=clean(question.question),
@@ -103,7 +103,7 @@ def _encode_questions(asked: tuple[Question, ...]) -> list[pb.AskQuestion]:
             ],
             multi_select=question.multi_select,
         )
-        for question in asked
+        for question in questions
     ]
 
 

@@ -77,7 +77,7 @@ class ChatAsks:
         return [*followed, *map(approval_from_ask, waiting), *stranded]
 
     def find_question(self) -> pb.AskUserEvent | None:
-        followed = next((view.asked for view in self._chat.views if view.asked is not None), None)
+        followed = next((view.question for view in self._chat.views if view.question is not None), None)
         if followed is not None:
             return followed
         waiting = next((info for info in self._listed.values() if info.kind == "question"), None)
@@ -86,36 +86,36 @@ class ChatAsks:
             return None
         return question_from_ask(waiting)
 
-    def answer(self, asked: pb.AskUserEvent, typed: str) -> Coroutine[Any, Any, None] | None:
+    def answer(self, ask: pb.AskUserEvent, typed: str) -> Coroutine[Any, Any, None] | None:
         """Show the answer to the next question of an ask. Return what sends the reply once all are answered."""
-        question = self._partial_answer.part(asked)
+        question = self._partial_answer.part(ask)
         given = questions.parse_answer(question, typed)
         shown: list[Line] = [[("class:dim", line)] for line in questions.render_question(question)]
         self._chat.screen.show(*shown, *lines.render_speech(colours.USER, given, self._chat.agent))
-        answers = self._partial_answer.take(asked, given)
+        answers = self._partial_answer.take(ask, given)
         if not answers:
             return None
         # Answered in this chat; the daemon confirms with `ask_closed`.
-        self.close(asked.ask_id, asked.attempt)
-        asking = [view for view in self._chat.views if view.asked is asked]
+        self.close(ask.ask_id, ask.attempt)
+        asking = [view for view in self._chat.views if view.question is ask]
         for view in asking:
-            view.asked = None
-        return self._reply(asked, questions.build_reply(asked.questions, answers), asking)
+            view.question = None
+        return self._reply(ask, questions.build_reply(ask.questions, answers), asking)
 
-    async def _reply(self, asked: pb.AskUserEvent, content: str, asking: list[RunView]) -> None:
-        reply = questions.address_reply(asked, self._chat.agent, self._chat.sender, content)
+    async def _reply(self, ask: pb.AskUserEvent, content: str, asking: list[RunView]) -> None:
+        reply = questions.address_reply(ask, self._chat.agent, self._chat.sender, content)
         try:
             await self._chat.request(pb.ClientMessage(reply_to_ask=reply))
         except MootError as error:
-            self._closed.discard((asked.ask_id, asked.attempt))
+            self._closed.discard((ask.ask_id, ask.attempt))
             if isinstance(error, BadRequest):
                 # A refused answer leaves the question open.
                 for view in asking:
-                    view.asked = asked
+                    view.question = ask
             self._chat.screen.show(*lines.render_error(error.message, error.fix))
 
-    def render_question(self, asked: pb.AskUserEvent) -> list[Line]:
+    def render_question(self, ask: pb.AskUserEvent) -> list[Line]:
         """Return the lines of an open question, for the live area."""
-        shown = questions.render_prompt(self._partial_answer.part(asked))
-        asker: list[Line] = [[("class:notice", line)] for line in asker_lines.render_asker(asked)]
+        shown = questions.render_prompt(self._partial_answer.part(ask))
+        asker: list[Line] = [[("class:notice", line)] for line in asker_lines.render_asker(ask)]
         return [*asker, [("class:question", shown[0])], *([("class:option", line)] for line in shown[1:])]

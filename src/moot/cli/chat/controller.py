@@ -279,11 +279,11 @@ class ChatController:
 
     def submit(self, text: str) -> None:
         typed = text.strip()
-        asked = self._asks.find_question()
+        question = self._asks.find_question()
         if typed.startswith("/") and not typed.startswith("//"):
             self.start(self._show_result(self._slash.run(typed)), "command")
-        elif asked is not None:
-            self._answer(asked, typed)
+        elif question is not None:
+            self._answer(question, typed)
         elif not self._decides(typed):
             self._messages.say(text)
 
@@ -327,8 +327,8 @@ class ChatController:
     async def withdraw(self) -> list[Line]:
         return await self._messages.withdraw()
 
-    def _answer(self, asked: pb.AskUserEvent, typed: str) -> None:
-        reply = self._asks.answer(asked, typed)
+    def _answer(self, question: pb.AskUserEvent, typed: str) -> None:
+        reply = self._asks.answer(question, typed)
         if reply is not None:
             self.start(reply, "reply")
 
@@ -365,10 +365,10 @@ class ChatController:
         for text, since in self._work:
             rows.append(live_rows.render_spinner(self.agent, text, now - since, self.agent, now, columns))
         rows += self._others.activity.rows(self.agent, columns)
-        asked = self._asks.find_question()
-        if asked is not None:
-            rows += self._asks.render_question(asked)
-        rows += self._open_approvals.rows(behind=asked is not None, at=self.screen.shown)
+        question = self._asks.find_question()
+        if question is not None:
+            rows += self._asks.render_question(question)
+        rows += self._open_approvals.rows(behind=question is not None, at=self.screen.shown)
         rows += [live_rows.render_queued(view, now, columns) for view in self._views.list_waiting()]
         rows += [live_rows.render_others_queued(message, columns) for message in self._others.list_queued()]
         rows += [lines.dim(f"⋯ {outgoing.typed}") for outgoing in self._messages.unsent]

@@ -82,7 +82,7 @@ class Decisions:
     async def _forms(self, ask_id: str) -> list[pb.ApprovalEvent]:
         """An approval as listed and in full; nothing if it is not open."""
         found: list[pb.ApprovalEvent] = []
-        for asked in (pb.ListAsksMsg(), pb.ListAsksMsg(ask_id=ask_id)):
-            infos = (await self._chat.request(pb.ClientMessage(list_asks=asked))).ask_list.asks
+        for request in (pb.ListAsksMsg(), pb.ListAsksMsg(ask_id=ask_id)):
+            infos = (await self._chat.request(pb.ClientMessage(list_asks=request))).ask_list.asks
             found += [approval_from_ask(info) for info in infos if info.ask_id == ask_id]
         return found

@@ -16,7 +16,7 @@ _ASKS = {"question": "your answer", "approval": "your approval", "grant": "your 
 
 def render_progress(view: RunView, primary: str, now: float, columns: int) -> Line:
     """Who does what and for how long; empty while it writes or a question is shown instead."""
-    if view.status == "writing" or view.asked is not None or view.approvals:
+    if view.status == "writing" or view.question is not None or view.approvals:
         return []
     return render_spinner(view.speaker, view.status, now - view.since, primary, now, columns)
 

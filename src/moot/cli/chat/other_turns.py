@@ -323,9 +323,9 @@ class OtherTurns:
 
     async def _show_turns(self, first: int, *, running: int = 0) -> None:
         """Show the turns from `first` on that were not shown yet; of the active one only its message."""
-        asked = pb.GetHistoryMsg(agent=self._chat.agent, sender=self._chat.sender, first_seq=first)
+        request = pb.GetHistoryMsg(agent=self._chat.agent, sender=self._chat.sender, first_seq=first)
         try:
-            found = turns((await self._chat.request(pb.ClientMessage(get_history=asked))).history.messages)
+            found = turns((await self._chat.request(pb.ClientMessage(get_history=request))).history.messages)
         except NotFound:
             return
         is_shown = False
@@ -347,9 +347,9 @@ class OtherTurns:
             await self._chat.refresh_usage()
 
     async def _show_newest_archive(self) -> None:
-        asked = pb.ListArchivesMsg(agent=self._chat.agent, sender=self._chat.sender)
+        request = pb.ListArchivesMsg(agent=self._chat.agent, sender=self._chat.sender)
         try:
-            found = (await self._chat.request(pb.ClientMessage(list_archives=asked))).archive_list.archives
+            found = (await self._chat.request(pb.ClientMessage(list_archives=request))).archive_list.archives
         except NotFound:
             return
         if found:
@@ -368,9 +368,9 @@ class OtherTurns:
             self._chat.screen.show(lines.render_ending(turn[0].outcome, turn[0].error))
 
     async def _refresh_queue(self) -> None:
-        asked = pb.GetHistoryMsg(agent=self._chat.agent, sender=self._chat.sender, newest=1)
+        request = pb.GetHistoryMsg(agent=self._chat.agent, sender=self._chat.sender, newest=1)
         try:
-            history = (await self._chat.request(pb.ClientMessage(get_history=asked))).history
+            history = (await self._chat.request(pb.ClientMessage(get_history=request))).history
         except NotFound:
             history = pb.History()
         self.queued = list_queued(history)

@@ -13,16 +13,16 @@ class PartialAnswer:
     def is_begun(self, ask_id: str) -> bool:
         return bool(self._given) and ask_id == self._ask_id
 
-    def part(self, asked: pb.AskUserEvent) -> pb.AskQuestion:
+    def part(self, ask: pb.AskUserEvent) -> pb.AskQuestion:
         """The next question to answer."""
-        return asked.questions[len(self._given) if asked.ask_id == self._ask_id else 0]
+        return ask.questions[len(self._given) if ask.ask_id == self._ask_id else 0]
 
-    def take(self, asked: pb.AskUserEvent, answer: str) -> list[str]:
+    def take(self, ask: pb.AskUserEvent, answer: str) -> list[str]:
         """Store an answer. Return all answers once they are complete, else an empty list."""
-        if asked.ask_id != self._ask_id:
-            self._ask_id, self._given = asked.ask_id, []
+        if ask.ask_id != self._ask_id:
+            self._ask_id, self._given = ask.ask_id, []
         self._given.append(answer)
-        if len(self._given) < len(asked.questions):
+        if len(self._given) < len(ask.questions):
             return []
         given, self._given, self._ask_id = self._given, [], ""
         return given

@@ -55,7 +55,7 @@ class RunView:
         # Whether the message is for the active run, and whether that was shown it.
         self.steers = False
         self._is_steered = False
-        self.asked: pb.AskUserEvent | None = None
+        self.question: pb.AskUserEvent | None = None
         self.approvals: dict[str, pb.ApprovalEvent] = {}
         # Decisions made in this chat, until the daemon confirms them.
         self.decisions: dict[str, pb.DecideAskMsg] = {}
@@ -166,18 +166,18 @@ class RunView:
         return []
 
     def _on_ask_user(self, event: pb.AskUserEvent) -> list[Line]:
-        self.asked = event
+        self.question = event
         self._set_status("waiting for you")
         return self._flush()
 
     def _on_ask_closed(self, _: pb.AskClosedEvent) -> list[Line]:
-        asked, self.asked = self.asked, None
+        ask, self.question = self.question, None
         self._set_status("working")
-        if asked is None:
+        if ask is None:
             return []
         # Answered elsewhere: this chat forgets a question when it answers it.
         self._answered_elsewhere = True
-        return [[("class:dim", line)] for question in asked.questions for line in questions.render_question(question)]
+        return [[("class:dim", line)] for question in ask.questions for line in questions.render_question(question)]
 
     def _on_approval_opened(self, event: pb.ApprovalEvent) -> list[Line]:
         self.approvals[event.ask_id] = event
@@ -215,7 +215,7 @@ class RunView:
 
     def _on_end(self, event: pb.StreamEnd) -> list[Line]:
         self.end = event
-        self.asked = None
+        self.question = None
         self.approvals = {}
         if self._is_steered:
             return []

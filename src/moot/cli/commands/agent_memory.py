@@ -92,14 +92,14 @@ def export(agent: str, sender: str) -> None:
 
 def _fetch(agent: str, sender: str, query: str = "") -> list[pb.MemoryInfo]:
     async def fetch(connection: Connection) -> list[pb.MemoryInfo]:
-        asked = pb.ClientMessage(list_memories=pb.ListMemoriesMsg(agent=agent, sender=sender, query=query))
+        request = pb.ClientMessage(list_memories=pb.ListMemoriesMsg(agent=agent, sender=sender, query=query))
         found: list[pb.MemoryInfo] = []
         while True:
-            page = (await connection.request(asked)).memory_list
+            page = (await connection.request(request)).memory_list
             found.extend(page.memories)
             if not page.next_cursor:
                 return found
-            asked.list_memories.cursor = page.next_cursor
+            request.list_memories.cursor = page.next_cursor
 
     return run_connected(fetch)
 

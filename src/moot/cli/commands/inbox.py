@@ -338,8 +338,8 @@ def _render_ask(info: pb.AskInfo, width: int) -> list[str]:
     which = shorten_ask_id(info.ask_id) + (f", attempt {info.attempt}" if info.attempt > 1 else "")
     where = f"{asker_lines.render_conversation(info)}, until {until}: {which}"
     if info.kind == "question":
-        asked = (line for question in info.questions for line in questions.render_prompt(question))
-        return [flow.wrap_text(line, width, indent="  ") for line in (where, *asker_lines.render_asker(info), *asked)]
+        prompts = (line for question in info.questions for line in questions.render_prompt(question))
+        return [flow.wrap_text(line, width, indent="  ") for line in (where, *asker_lines.render_asker(info), *prompts)]
     shown = [
         flow.wrap_text(where, width, indent="  "),
         *approvals.render_approval(info, width=width),

@@ -72,7 +72,7 @@ def add(name: str, command: tuple[str, ...], **options: Any) -> int:
     if options["replace"] and mcp_edit.find_server(text, name):
         text = mcp_edit.remove_server(text, name)
     write_config(find_paths().config, mcp_edit.add_server(text, name, table))
-    reloaded = _reload()
+    done = _reload()
     info, problem = (None, None) if options["no_test"] else _try_server(name)
     lines = [f"Added {name} to {find_paths().config}."]
     lines += [
@@ -83,12 +83,7 @@ def add(name: str, command: tuple[str, ...], **options: Any) -> int:
         lines.append(_render_offer(info))
         lines += tool_notices.list_searched_tools()
     lines += [hint(f"`moot mcp test {name}` shows its tools.")] if options["no_test"] else []
-    data = {
-        "name": name,
-        "config": str(find_paths().config),
-        "reloaded": reloaded,
-        "readable": table.get("readable", []),
-    }
+    data = {"name": name, "config": str(find_paths().config), "reloaded": done, "readable": table.get("readable", [])}
     data |= {"server": _server_data(info) if info is not None else None}
     output.emit(data, render=lambda _: "\n".join(lines), error=problem)
     if problem is not None and not output.wants_json():
@@ -160,9 +155,9 @@ def suggest_fix(info: pb.McpServerInfo) -> str:
 def _render_offer(info: pb.McpServerInfo) -> str:
     names = [tool.name for tool in info.tools if tool.state == "ready"]
     unfit = sum(tool.state == "refused" for tool in info.tools)
-    sentences = [f"{len(names)} tool{'s' * (len(names) > 1)}: {sanitize.line(', '.join(names))}."] if names else []
-    sentences += [hint(f"{unfit} more: see `moot mcp test {info.name}`.")] if unfit else []
-    return " ".join([*sentences, *_render_waiting(info)]) or "It offers no tools."
+    parts = [f"{len(names)} tool{'s' * (len(names) > 1)}: {sanitize.line(', '.join(names))}."] if names else []
+    parts += [hint(f"{unfit} more: see `moot mcp test {info.name}`.")] if unfit else []
+    return " ".join([*parts, *_render_waiting(info)]) or "It offers no tools."
 
 
 def _render_waiting(info: pb.McpServerInfo) -> list[str]:
@@ -215,10 +210,8 @@ def _list() -> None:
 def rm(name: str) -> None:
     """Remove server NAME from the configuration and stop it."""
     write_config(find_paths().config, mcp_edit.remove_server(mcp_edit.read_config(find_paths().config), name))
-    reloaded = _reload()
-    output.emit(
-        {"name": name, "removed": True, "reloaded": reloaded}, render=lambda _: f"Removed {sanitize.name(name)}."
-    )
+    done = _reload()
+    output.emit({"name": name, "removed": True, "reloaded": done}, render=lambda _: f"Removed {sanitize.name(name)}.")
 
 
 @mcp.command()

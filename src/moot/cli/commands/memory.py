@@ -241,13 +241,13 @@ async def _fetch_all_conversations(
 
 
 async def _fetch_pages(connection: Connection, request: pb.ListConversationsMsg) -> AsyncGenerator[_Listed, None]:
-    asked = pb.ClientMessage(list_conversations=request)
+    message = pb.ClientMessage(list_conversations=request)
     while True:
-        answer = (await connection.request(asked)).conversation_list
+        answer = (await connection.request(message)).conversation_list
         yield {(info.agent, info.sender): info for info in answer.conversations}
         if not answer.next_cursor:
             return
-        asked.list_conversations.cursor = answer.next_cursor
+        message.list_conversations.cursor = answer.next_cursor
 
 
 @click.command()

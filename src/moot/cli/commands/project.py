@@ -123,14 +123,14 @@ def _approvals() -> ProjectApprovals:
 
 async def _list_off(connection: Connection) -> list[tuple[str, str]]:
     """Return the agent and sender of each conversation for which instruction files are turned off."""
-    asked = pb.ClientMessage(list_conversations=pb.ListConversationsMsg())
+    request = pb.ClientMessage(list_conversations=pb.ListConversationsMsg())
     found: list[tuple[str, str]] = []
     while True:
-        page = (await connection.request(asked)).conversation_list
+        page = (await connection.request(request)).conversation_list
         found += [(each.agent, each.sender) for each in page.conversations if each.instructions_off]
         if not page.next_cursor:
             return list(dict.fromkeys(found))
-        asked.list_conversations.cursor = page.next_cursor
+        request.list_conversations.cursor = page.next_cursor
 
 
 def _render(found: Project, off: list[tuple[str, str]]) -> str:

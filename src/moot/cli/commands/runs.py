@@ -55,8 +55,8 @@ async def _fetch_run(run_id: str) -> tuple[pb.RunInfo, list[pb.HistoryMessage]]:
         if info.kind != "background" or not info.outcome:
             return info, []
         messages = await _LogPrinter(info.run_id, "", 0, shows_private=False).new(connection)
-        asked = [place for place, entry in enumerate(messages) if entry.role == "user"]
-        return info, messages[asked[1] :] if len(asked) > 1 else []
+        user_places = [place for place, entry in enumerate(messages) if entry.role == "user"]
+        return info, messages[user_places[1] :] if len(user_places) > 1 else []
 
 
 def _render_run(info: pb.RunInfo, later: Sequence[pb.HistoryMessage]) -> str:
@@ -235,8 +235,8 @@ class _LogPrinter:
         if is_run(self._name):
             run = pb.GetRunHistoryMsg(run_id=self._name, first_seq=self._next, newest=self._newest)
             return (await connection.request(pb.ClientMessage(get_run_history=run))).history
-        asked = pb.GetHistoryMsg(agent=self._name, sender=self._sender, first_seq=self._next, newest=self._newest)
-        return (await connection.request(pb.ClientMessage(get_history=asked))).history
+        request = pb.GetHistoryMsg(agent=self._name, sender=self._sender, first_seq=self._next, newest=self._newest)
+        return (await connection.request(pb.ClientMessage(get_history=request))).history
 
 
 # ---- stop ---------------------------------------------------------------------------------------

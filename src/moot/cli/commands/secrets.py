@@ -50,8 +50,8 @@ def set_secret(name: str, value: tuple[str, ...], variable: str | None, new_key:
             fix="Omit the value and type it when prompted, pipe it in, or use --from-env VAR.",
         )
     given = _read_environment(variable) if variable else _read_value(name)
-    asked = pb.SetSecretMsg(name=name, value=given, new_key=new_key)
-    done = send_request(pb.ClientMessage(set_secret=asked)).secret_set
+    request = pb.SetSecretMsg(name=name, value=given, new_key=new_key)
+    done = send_request(pb.ClientMessage(set_secret=request)).secret_set
     data = {"name": done.name, "replaced": done.replaced, "scope": _scope_data(done.scope)}
     output.emit(data, render=lambda _: _render_stored(done))
 

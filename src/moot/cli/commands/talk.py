@@ -34,17 +34,17 @@ def reply(agent: str, sender: str, text: str, literal: bool) -> None:
 
 async def _reply(connection: Connection, agent: str, sender: str, typed: str, *, literal: bool) -> str:
     open_here = await open_asks.list_open_asks(connection, agent, sender)
-    asked = [info for info in open_here if info.kind == "question"]
-    if open_here and not asked:
+    open_questions = [info for info in open_here if info.kind == "question"]
+    if open_here and not open_questions:
         raise Conflict(
             "it waits for an approval; text cannot approve a call:\n" + "\n".join(open_asks.render_ask(open_here[0])),
             fix=open_asks.render_advice(open_here[0]),
         )
-    content = typed if literal or not asked else _resolve_option(asked[0], typed)
+    content = typed if literal or not open_questions else _resolve_option(open_questions[0], typed)
     answer = pb.ReplyToAsk(agent=agent, sender=sender, content=content)
-    if asked:
+    if open_questions:
         # An option by its number is one of this question.
-        answer = questions.address_reply(asked[0], agent, sender, content)
+        answer = questions.address_reply(open_questions[0], agent, sender, content)
     await connection.request(pb.ClientMessage(reply_to_ask=answer))
     return content
 

@@ -96,16 +96,16 @@ def import_(file: str, agent: str, sender: str, trust: bool) -> None:
     )
 
 
-def _send_import(asked: pb.ImportMsg) -> pb.Imported:
+def _send_import(request: pb.ImportMsg) -> pb.Imported:
     """Send the text, or only its path if it is too large for a frame and the daemon is local."""
     message = pb.ClientMessage()
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="", suffix=".jsonl") as file:
-        if len(asked.jsonl.encode()) > _LONGEST_TEXT:
-            file.write(asked.jsonl)
+        if len(request.jsonl.encode()) > _LONGEST_TEXT:
+            file.write(request.jsonl)
             file.flush()
-            asked.path, asked.jsonl = file.name, ""
+            request.path, request.jsonl = file.name, ""
         # `import` is a Python keyword, so the field is only accessible through getattr.
-        getattr(message, "import").CopyFrom(asked)
+        getattr(message, "import").CopyFrom(request)
         return send_request(message).imported
 
 

@@ -182,14 +182,16 @@ class Tour(StepOutput):
         for call in started.calls:
             self._say(f"⚒ {calls.render_call(call, _columns())}")
 
-    def _approve(self, connection: Connection, asked: pb.ApprovalEvent) -> None:
+    def _approve(self, connection: Connection, approval: pb.ApprovalEvent) -> None:
         """Show what a person would be asked, and allow it in their place."""
-        for line in approvals.render_approval(asked, width=(terminal.terminal_width() or PLAIN_COLUMNS) - _CALL_MARGIN):
+        for line in approvals.render_approval(
+            approval, width=(terminal.terminal_width() or PLAIN_COLUMNS) - _CALL_MARGIN
+        ):
             self._write("".join(f"{INDENT}{row}\n" for row in line.split("\n")))
         self._say("You would be asked here; the demo allows it once.")
-        decided = pb.DecideAskMsg(ask_id=asked.ask_id, attempt=asked.attempt, decision="once")
+        decided = pb.DecideAskMsg(ask_id=approval.ask_id, attempt=approval.attempt, decision="once")
         connection.post(pb.ClientMessage(decide_ask=decided))
-        self.steps.append({"step": "approval", "tool": asked.tool, "line": asked.line})
+        self.steps.append({"step": "approval", "tool": approval.tool, "line": approval.line})
 
     def _record(self, step: str, answer: RunResult) -> None:
         self.steps.append({"step": step, "agent": answer.agent, "content": answer.content, "outcome": answer.outcome})

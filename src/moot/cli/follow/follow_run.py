@@ -99,9 +99,9 @@ class RunFollower:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, lambda: self._interrupt(connection, bar))
         prompter = Prompter(
-            send=lambda asked, content: self._reply(connection, asked, content),
+            send=lambda ask, content: self._reply(connection, ask, content),
             decide=lambda message: self._decide(connection, message),
-            leave=lambda asked: self._leave(connection, asked),
+            leave=lambda ask: self._leave(connection, ask),
         )
         if self._can_write():
             bar.silence()
@@ -127,11 +127,11 @@ class RunFollower:
         try:
             async with self._patience, aclosing(connection.stream(self._message)) as events:
                 async for event in events:
-                    asked = self._take(event, prompter, bar)
+                    ask = self._take(event, prompter, bar)
                     if self._stop_is_due and (event.HasField("start") or event.HasField("queued")):
                         self._stop_or_detach(connection)
-                    if asked is not None and not self._ask_person(asked, prompter, bar):
-                        self._leave_open(asked, connection, bar, beside)
+                    if ask is not None and not self._ask_person(ask, prompter, bar):
+                        self._leave_open(ask, connection, bar, beside)
                     if event.HasField("queued"):
                         self._show_position(event.queued.position, bar)
                         beside.create_task(self._check_run_ahead(connection, bar))
@@ -243,42 +243,42 @@ class RunFollower:
                 # The line stays; it is not repeated beside the spinner.
                 bar.update("Waiting to try again" if kind == "retrying" else "Working")
 
-    def _ask_person(self, asked: OpenedAsk, prompter: Prompter, bar: Spinner) -> bool:
+    def _ask_person(self, ask: OpenedAsk, prompter: Prompter, bar: Spinner) -> bool:
         """Prompt on this terminal; False if there is none. Approvals are only decided by the owner, locally."""
         bar.hide()
         self._printer.end_line()
         if _is_unattended():
             return False
-        if isinstance(asked, pb.ApprovalEvent) and remote_address():
+        if isinstance(ask, pb.ApprovalEvent) and remote_address():
             return False
-        prompter.open(asked)
+        prompter.open(ask)
         return True
 
-    def _leave_open(self, asked: OpenedAsk, connection: Connection, bar: Spinner, beside: asyncio.TaskGroup) -> None:
+    def _leave_open(self, ask: OpenedAsk, connection: Connection, bar: Spinner, beside: asyncio.TaskGroup) -> None:
         """Report that nobody can answer here; the run is left once nothing else can make progress."""
-        self._open[asked.ask_id] = asked
+        self._open[ask.ask_id] = ask
         if self._look is None or self._look.done():
-            self._look = beside.create_task(self._leave_when_blocked(asked, connection, bar))
+            self._look = beside.create_task(self._leave_when_blocked(ask, connection, bar))
         else:
-            self._show_open_ask(asked, bar)
+            self._show_open_ask(ask, bar)
 
-    def _show_open_ask(self, asked: OpenedAsk, bar: Spinner) -> None:
-        what = "An approval" if isinstance(asked, pb.ApprovalEvent) else "A question"
-        text = f"{what} is open while other runs continue: {open_asks.show_command(asked.ask_id)}"
+    def _show_open_ask(self, ask: OpenedAsk, bar: Spinner) -> None:
+        what = "An approval" if isinstance(ask, pb.ApprovalEvent) else "A question"
+        text = f"{what} is open while other runs continue: {open_asks.show_command(ask.ask_id)}"
         self._printer.print_aside(bar, text)
 
-    async def _leave_when_blocked(self, asked: OpenedAsk, connection: Connection, bar: Spinner) -> None:
+    async def _leave_when_blocked(self, ask: OpenedAsk, connection: Connection, bar: Spinner) -> None:
         try:
-            askers = await self._wait_until_blocked(asked, connection, bar)
+            askers = await self._wait_until_blocked(ask, connection, bar)
         except MootError:
             # It is unknown whether other runs are active, so leave rather than wait for nothing.
-            askers = [asked.ask_id]
+            askers = [ask.ask_id]
         # Asks settled meanwhile are closed; the next ask starts another check.
         stuck = next((self._open[ask_id] for ask_id in askers if ask_id in self._open), None)
         if stuck is not None:
             self._leave(connection, stuck)
 
-    async def _wait_until_blocked(self, asked: OpenedAsk, connection: Connection, bar: Spinner) -> list[str]:
+    async def _wait_until_blocked(self, ask: OpenedAsk, connection: Connection, bar: Spinner) -> list[str]:
         """Wait until only a person can continue the run; returns its open asks, or none if it has ended."""
         run_id = str(self._target.shape.get("run_id", ""))
         run_id = run_id or await open_asks.find_active_run(connection, self._target.agent, self._target.sender)
@@ -288,12 +288,12 @@ class RunFollower:
             if info.outcome or info.needs_person:
                 return [each.ask_id for each in await open_asks.list_asking_runs(connection, [run_id])]
             if not message.seconds:
-                self._show_open_ask(asked, bar)
+                self._show_open_ask(ask, bar)
             message.seconds = _LONG_SECONDS
         return []
 
-    def _reply(self, connection: Connection, asked: pb.AskUserEvent, content: str) -> None:
-        reply = questions.address_reply(asked, self._target.agent, self._target.sender, content)
+    def _reply(self, connection: Connection, ask: pb.AskUserEvent, content: str) -> None:
+        reply = questions.address_reply(ask, self._target.agent, self._target.sender, content)
         connection.post(pb.ClientMessage(reply_to_ask=reply))
 
     def _can_write(self) -> bool:
@@ -311,9 +311,9 @@ class RunFollower:
     def _decide(self, connection: Connection, message: pb.DecideAskMsg) -> None:
         connection.post(pb.ClientMessage(decide_ask=message))
 
-    def _leave(self, connection: Connection, asked: OpenedAsk) -> None:
+    def _leave(self, connection: Connection, ask: OpenedAsk) -> None:
         """Stdin ended before an answer. Disconnecting does not stop the run."""
-        self._left = asked
+        self._left = ask
         connection.close()
 
     def _interrupt(self, connection: Connection, bar: Spinner) -> None:
@@ -343,35 +343,33 @@ class RunFollower:
 
     # ---- at the end ----
 
-    def _leave_waiting(self, asked: OpenedAsk) -> int:
-        error, waits = (
-            self._approval_error(asked) if isinstance(asked, pb.ApprovalEvent) else self._questions_error(asked)
-        )
+    def _leave_waiting(self, ask: OpenedAsk) -> int:
+        error, waits = self._approval_error(ask) if isinstance(ask, pb.ApprovalEvent) else self._questions_error(ask)
         if output.wants_json():
             output.emit(self._target.shape | self._answer.data() | {"outcome": "waiting"} | waits, error=error)
         else:
             output.print_error(error)
         return int(Exit.WAITING)
 
-    def _questions_error(self, asked: pb.AskUserEvent) -> tuple[WaitingForPerson, dict[str, Any]]:
-        prompts = (line for question in asked.questions for line in questions.render_prompt(question))
-        shown = "\n".join([*asker_lines.render_asker(asked), *prompts])
+    def _questions_error(self, ask: pb.AskUserEvent) -> tuple[WaitingForPerson, dict[str, Any]]:
+        prompts = (line for question in ask.questions for line in questions.render_prompt(question))
+        shown = "\n".join([*asker_lines.render_asker(ask), *prompts])
         sender = f" --as {self._target.sender}" if self._target.sender else ""
         error = WaitingForPerson(
             f"the run waits for an answer:\n{shown}",
             fix=f'Answer with: moot reply {self._target.agent}{sender} "TEXT"; the run then continues.',
         )
         return error, {
-            "questions": [plain_data.dump_question(question) for question in asked.questions]
-        } | plain_data.dump_asker(asked)
+            "questions": [plain_data.dump_question(question) for question in ask.questions]
+        } | plain_data.dump_asker(ask)
 
-    def _approval_error(self, asked: pb.ApprovalEvent) -> tuple[WaitingForPerson, dict[str, Any]]:
-        shown = "\n".join(approvals.render_approval(asked))
+    def _approval_error(self, ask: pb.ApprovalEvent) -> tuple[WaitingForPerson, dict[str, Any]]:
+        shown = "\n".join(approvals.render_approval(ask))
         error = WaitingForPerson(
             f"the run waits for an approval:\n{shown}",
-            fix=f"{open_asks.advise_decision(asked.ask_id)}; the run then continues.",
+            fix=f"{open_asks.advise_decision(ask.ask_id)}; the run then continues.",
         )
-        return error, {"approvals": [plain_data.dump_approval(asked)]}
+        return error, {"approvals": [plain_data.dump_approval(ask)]}
 
     def _finish(self, left: LeftTeammates) -> int:
         answer = self._answer

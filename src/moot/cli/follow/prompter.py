@@ -46,8 +46,8 @@ class Prompter:
         self._write = write
         self._read(True)
 
-    def open(self, asked: OpenedAsk) -> None:
-        self._open.append(asked)
+    def open(self, ask: OpenedAsk) -> None:
+        self._open.append(ask)
         if len(self._open) == 1:
             if self._is_reading:
                 # What was typed before the person has read what is asked is no answer to it.
@@ -57,9 +57,9 @@ class Prompter:
 
     def close_ask(self, ask_id: str) -> None:
         """Close an ask that was settled here or elsewhere, and prompt for the next one."""
-        if any(asked.ask_id == ask_id for asked in self._open):
+        if any(ask.ask_id == ask_id for ask in self._open):
             was_first = self._open[0].ask_id == ask_id
-            self._open = [asked for asked in self._open if asked.ask_id != ask_id]
+            self._open = [ask for ask in self._open if ask.ask_id != ask_id]
             if was_first:
                 self._next()
 
@@ -82,20 +82,18 @@ class Prompter:
             self._read(self._write is not None)
 
     def _show(self) -> None:
-        asked = self._open[0]
-        if isinstance(asked, pb.AskUserEvent):
+        ask = self._open[0]
+        if isinstance(ask, pb.AskUserEvent):
             output.print_note(
-                "\n".join(
-                    [*asker_lines.render_asker(asked), *questions.render_prompt(asked.questions[len(self._given)])]
-                )
+                "\n".join([*asker_lines.render_asker(ask), *questions.render_prompt(ask.questions[len(self._given)])])
             )
             self._prompt("answer › ")
         else:
             width = terminal.row_width(sys.stderr)
             output.print_note(
-                "\n".join([*approvals.render_approval(asked, width=width), *approvals.render_choices(asked, width)])
+                "\n".join([*approvals.render_approval(ask, width=width), *approvals.render_choices(ask, width)])
             )
-            self._prompt(_render_keys(asked, "/"))
+            self._prompt(_render_keys(ask, "/"))
 
     def _prompt(self, text: str) -> None:
         sys.stderr.write(text)
@@ -106,14 +104,14 @@ class Prompter:
         if not self._open:
             self._take_message(line)
             return
-        asked = self._open[0]
+        ask = self._open[0]
         if not line:
             self.close()
-            self._leave(asked)
-        elif isinstance(asked, pb.AskUserEvent):
-            self._take_answer(asked, line)
+            self._leave(ask)
+        elif isinstance(ask, pb.AskUserEvent):
+            self._take_answer(ask, line)
         else:
-            self._take_decision(asked, line)
+            self._take_decision(ask, line)
 
     def _take_message(self, line: str) -> None:
         if not line:
@@ -123,33 +121,33 @@ class Prompter:
         elif self._write is not None and line.strip():
             self._write(line.rstrip("\n"))
 
-    def _take_answer(self, asked: pb.AskUserEvent, line: str) -> None:
-        self._given.append(questions.parse_answer(asked.questions[len(self._given)], line))
-        if len(self._given) < len(asked.questions):
+    def _take_answer(self, ask: pb.AskUserEvent, line: str) -> None:
+        self._given.append(questions.parse_answer(ask.questions[len(self._given)], line))
+        if len(self._given) < len(ask.questions):
             self._show()
             return
         given = self._given
         self._open.pop(0)
         self._next()
-        self._send(asked, questions.build_reply(asked.questions, given))
+        self._send(ask, questions.build_reply(ask.questions, given))
 
-    def _take_decision(self, asked: pb.ApprovalEvent, line: str) -> None:
-        typed = approvals.parse_decision(line, asked)
+    def _take_decision(self, ask: pb.ApprovalEvent, line: str) -> None:
+        typed = approvals.parse_decision(line, ask)
         decision = typed.decision
-        is_refused = decision != "deny" and not approvals.is_complete(asked)
-        has_rule = bool(asked.rule or typed.pattern)
+        is_refused = decision != "deny" and not approvals.is_complete(ask)
+        has_rule = bool(ask.rule or typed.pattern)
         if not decision or is_refused or (decision in approvals.RULE_DECISIONS and not has_rule):
             # Any other input decides nothing.
-            self._prompt(_render_keys(asked))
+            self._prompt(_render_keys(ask))
             return
         self._open.pop(0)
         self._next()
-        self._decide(typed.build_message(asked))
+        self._decide(typed.build_message(ask))
 
 
-def _render_keys(asked: pb.ApprovalEvent, separator: str = " or ") -> str:
-    keys = ["o", *(["r", "c", "a"] if asked.rule else []), *(["p"] if asked.patterns else []), "d"]
-    if not approvals.is_complete(asked):
+def _render_keys(ask: pb.ApprovalEvent, separator: str = " or ") -> str:
+    keys = ["o", *(["r", "c", "a"] if ask.rule else []), *(["p"] if ask.patterns else []), "d"]
+    if not approvals.is_complete(ask):
         keys = ["d"]
     *first, last = keys
     between = "/" if separator == "/" else ", "

@@ -11,20 +11,20 @@ _TASK_COLUMNS = 60
 Asking = pb.AskUserEvent | pb.ApprovalEvent | pb.AskInfo
 
 
-def asker_name(asked: Asking) -> str:
+def asker_name(ask: Asking) -> str:
     """The agent and its abbreviated run id; empty for the user's own turn."""
-    if not asked.HasField("by"):
+    if not ask.HasField("by"):
         return ""
-    return f"{sanitize.name(asked.by.agent)} ({sanitize.name(asked.by.run_id)[:_SHORT]})"
+    return f"{sanitize.name(ask.by.agent)} ({sanitize.name(ask.by.run_id)[:_SHORT]})"
 
 
-def render_asker(asked: Asking) -> list[str]:
+def render_asker(ask: Asking) -> list[str]:
     """A line that says who asks and for what; empty for the user's own turn."""
-    who = asker_name(asked)
+    who = asker_name(ask)
     if not who:
         return []
-    task = sanitize.cut_at_word(asked.by.task, _TASK_COLUMNS)
-    why = sanitize.exact_line(asked.by.spawn_reason) or (f"“{task}”" if task else "")
+    task = sanitize.cut_at_word(ask.by.task, _TASK_COLUMNS)
+    why = sanitize.exact_line(ask.by.spawn_reason) or (f"“{task}”" if task else "")
     return [f"asked by {who}" + (f": {why}" if why else "")]
 
 

@@ -166,8 +166,8 @@ def dump_active(info: pb.ActiveConversationInfo) -> dict[str, Any]:
     } | _drop_empty({"node": info.node})
 
 
-def dump_question(asked: pb.AskQuestion) -> dict[str, Any]:
-    item = convert.convert_question_item(asked)
+def dump_question(question: pb.AskQuestion) -> dict[str, Any]:
+    item = convert.convert_question_item(question)
     return {
         "question": item.text,
         "header": item.header,
@@ -176,8 +176,8 @@ def dump_question(asked: pb.AskQuestion) -> dict[str, Any]:
     }
 
 
-def dump_approval(asked: pb.ApprovalEvent) -> dict[str, Any]:
-    return _dump_approval(convert.convert_approval(asked, "", "", ""))
+def dump_approval(approval: pb.ApprovalEvent) -> dict[str, Any]:
+    return _dump_approval(convert.convert_approval(approval, "", "", ""))
 
 
 def _dump_approval(approval: Approval) -> dict[str, Any]:
@@ -195,9 +195,9 @@ def _dump_approval(approval: Approval) -> dict[str, Any]:
     } | _dump_asker(approval.asker)
 
 
-def dump_asker(asked: pb.AskUserEvent) -> dict[str, Any]:
+def dump_asker(ask: pb.AskUserEvent) -> dict[str, Any]:
     """Who asks, if it is a teammate or a background run."""
-    return _dump_asker(convert.convert_asker(asked))
+    return _dump_asker(convert.convert_asker(ask))
 
 
 def _dump_asker(by: Asker | None) -> dict[str, Any]:

@@ -43,9 +43,9 @@ def parse_answer(question: pb.AskQuestion, typed: str) -> str:
     return ", ".join(question.options[number - 1].label for number in dict.fromkeys(numbers))
 
 
-def address_reply(asked: pb.AskUserEvent | pb.AskInfo, agent: str, sender: str, content: str) -> pb.ReplyToAsk:
+def address_reply(ask: pb.AskUserEvent | pb.AskInfo, agent: str, sender: str, content: str) -> pb.ReplyToAsk:
     """The reply to exactly this attempt of the question."""
-    return pb.ReplyToAsk(agent=agent, sender=sender, content=content, ask_id=asked.ask_id, attempt=asked.attempt)
+    return pb.ReplyToAsk(agent=agent, sender=sender, content=content, ask_id=ask.ask_id, attempt=ask.attempt)
 
 
 def build_reply(questions: Sequence[pb.AskQuestion], answers: Sequence[str]) -> str:

@@ -64,8 +64,8 @@ def render_run(run: pb.WorkflowRunInfo, now: float, picture: Picture) -> str:
         f"{terminal.paint(sanitize.line(run.name), bold=True)}  {state}  {done}/{len(run.steps)} steps  {took}",
         terminal.paint(run.run_id, dim=True),
     ]
-    asked = sum(step.state == "waiting for approval" for step in run.steps)
-    notes = [f"{numbers.format_plural(asked, 'step')} waiting for you: {hint('moot inbox')}"] if asked else []
+    waiting = sum(step.state == "waiting for approval" for step in run.steps)
+    notes = [f"{numbers.format_plural(waiting, 'step')} waiting for you: {hint('moot inbox')}"] if waiting else []
     if run.error and run.status == "failed":
         notes.append(terminal.paint(sanitize.line(hint(run.error), picture.width), fg="red"))
     if run.taint:

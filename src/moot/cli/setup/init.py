@@ -312,9 +312,9 @@ def _complete_once(home: Paths, model: ModelConfig, *, key: str, is_configured: 
         pull_model(model.model, home.models)
     # Before the progress line of the completion, which would alternate with that of the start.
     is_older = not asyncio.run(ensure_running(home))
-    asked = pb.TestModelMsg(name=model.name)
+    request = pb.TestModelMsg(name=model.name)
     if not is_configured:
-        asked.candidate.CopyFrom(
+        request.candidate.CopyFrom(
             pb.ModelCandidate(
                 provider=model.provider,
                 base_url=model.base_url,
@@ -325,7 +325,7 @@ def _complete_once(home: Paths, model: ModelConfig, *, key: str, is_configured: 
         )
     with output.progress(f"Asking {sanitize.line(model.model or model.name)} to say hello"):
         try:
-            tested = send_request(pb.ClientMessage(test_model=asked)).model_tested
+            tested = send_request(pb.ClientMessage(test_model=request)).model_tested
         except ModelError as error:
             raise explain_failure(
                 error, model, is_configured=is_configured, environ=os.environ, is_daemon_older=is_older

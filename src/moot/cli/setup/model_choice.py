@@ -21,11 +21,11 @@ async def list_through_daemon(candidate: Candidate, environ: Mapping[str, str]) 
     given = pb.ModelCandidate(
         provider=server.provider, base_url=server.base_url, key=server.key, api_key=candidate.api_key
     )
-    asked = pb.ListServerModelsMsg(name=server.name, server=given, variable=server.variable)
+    request = pb.ListServerModelsMsg(name=server.name, server=given, variable=server.variable)
     async with daemon_client(notify=False) as connection:
         # The file may name another proxy than the one the daemon has read.
         await connection.request(pb.ClientMessage(reload=pb.ReloadMsg()))
-        found = await connection.request(pb.ClientMessage(list_server_models=asked))
+        found = await connection.request(pb.ClientMessage(list_server_models=request))
     return list(found.server_models.names)
 
 

@@ -134,10 +134,10 @@ def _ollama_host(value: str) -> str:
 async def detect(environ: Mapping[str, str]) -> list[Candidate]:
     """The providers that could be set up, best first: keys, local servers with a model, the embedded model."""
     found = list_keyed(environ)
-    asked = list_servers(environ)
+    servers = list_servers(environ)
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(list_models(server, environ)) for server in asked]
-    for server, task in zip(asked, tasks, strict=True):
+        tasks = [group.create_task(list_models(server, environ)) for server in servers]
+    for server, task in zip(servers, tasks, strict=True):
         if names := task.result():
             found.append(replace(server, model=names[0]))
     return [*found, EMBEDDED]

@@ -146,7 +146,7 @@ def _completions() -> _Schema:
 
 def _responses() -> _Schema:
     text = {"type": "string"}
-    asked = _object(
+    chat_request = _object(
         {
             "model": {"type": "string", "description": "The agent, or `agent@guest` to have a guest answer."},
             "input": {"anyOf": [text, {"type": "array", "items": {"type": "object"}}]},
@@ -162,7 +162,7 @@ def _responses() -> _Schema:
         "post": {
             "summary": "Say something to an agent, in the format of OpenAI's Responses API.",
             "description": "Of `input` only the last message with role user is appended. Other parameters are refused.",
-            "requestBody": _body(asked),
+            "requestBody": _body(chat_request),
             "responses": {
                 "200": _json("The response; with `stream`, events.", {"type": "object"}),
                 **_openai_errors("400", "401", "403", "404", "409", "413", "415", "429", "500", "502", "503", "507"),

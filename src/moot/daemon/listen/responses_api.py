@@ -44,16 +44,16 @@ class Responses:
         clock = self._serving.admission.clock
         body = await read_body(request, clock)
         # As with completions: a large body is mostly a resent history, and is parsed in a thread.
-        asked = await asyncio.to_thread(parse_request, body) if len(body) > SMALL else parse_request(body)
+        body_request = await asyncio.to_thread(parse_request, body) if len(body) > SMALL else parse_request(body)
         principal = require_principal(request)
-        sender = await self._find_sender(asked, principal)
-        text = input_text(asked.input)
-        turn = await self._chat.start_turn(request, asked.model, sender, text, body)
+        sender = await self._find_sender(body_request, principal)
+        text = input_text(body_request.input)
+        turn = await self._chat.start_turn(request, body_request.model, sender, text, body)
         # Check the token again; from here on the turn watches for its revocation.
         require_principal(request)
         async with aclosing(turn.pieces(request.transport, describe_response)) as pieces:
-            answer = Answer(pieces, asked.model, asked.previous_response_id, clock)
-            return await (answer.send_events(request) if asked.stream else answer.send_whole())
+            answer = Answer(pieces, body_request.model, body_request.previous_response_id, clock)
+            return await (answer.send_events(request) if body_request.stream else answer.send_whole())
 
     async def retrieve(self, request: web.Request) -> web.StreamResponse:
         """Answer with a response once its run has ended or waits for a person."""
@@ -68,12 +68,12 @@ class Responses:
         message = pb.ClientMessage(get_run=pb.GetRunMsg(run_id=run_of(id_)))
         return (await ask_once(self._serving, message, principal)).run
 
-    async def _find_sender(self, asked: ResponseRequest, principal: Principal) -> str:
+    async def _find_sender(self, request: ResponseRequest, principal: Principal) -> str:
         """Return the sender: of the conversation of the previous response, or the one that the request names."""
-        if not asked.previous_response_id:
-            return principal.sender(asked.user or "")
-        info = await self._find_run(asked.previous_response_id, principal)
-        if info.root_agent != asked.model.partition("@")[0] or asked.user not in (None, info.root_sender):
+        if not request.previous_response_id:
+            return principal.sender(request.user or "")
+        info = await self._find_run(request.previous_response_id, principal)
+        if info.root_agent != request.model.partition("@")[0] or request.user not in (None, info.root_sender):
             raise BadRequest(
                 "the previous response belongs to another conversation",
                 fix=f"Use the model {info.root_agent} and leave `user` out.",

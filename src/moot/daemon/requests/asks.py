@@ -71,16 +71,16 @@ class AskRequests:
         answer = pb.AskDecided(ask_id=decided.id, state=decided.state, rule=rule)
         reply.send(pb.ServerMessage(ask_decided=answer))
 
-    async def _check_shown(self, asked: pb.DecideAskMsg, decision: Decision, principal: Principal) -> None:
+    async def _check_shown(self, request: pb.DecideAskMsg, decision: Decision, principal: Principal) -> None:
         """Raise unless a token may decide this: one call, of its own senders, all of which it was shown."""
         pending = await self._asks.list_pending()
-        ask = next((ask for ask in pending if ask.id == asked.ask_id and principal.owns(ask.key.sender)), None)
+        ask = next((ask for ask in pending if ask.id == request.ask_id and principal.owns(ask.key.sender)), None)
         if ask is None:
-            raise NotFound(f"there is no ask {asked.ask_id}", fix="List the open ones with `moot inbox`.")
-        if ask.attempt != asked.attempt:
+            raise NotFound(f"there is no ask {request.ask_id}", fix="List the open ones with `moot inbox`.")
+        if ask.attempt != request.attempt:
             # Checked here too, because what is checked below belongs to this attempt.
             raise Conflict(f"{ask.id} has changed since it was shown", fix="Look at it again.")
-        if ask.kind is not AskKind.APPROVAL or decision not in (Decision.ONCE, Decision.DENY) or asked.whole_tool:
+        if ask.kind is not AskKind.APPROVAL or decision not in (Decision.ONCE, Decision.DENY) or request.whole_tool:
             raise Forbidden("only the owner may write rules and grant tools", fix="Decide `once` or `deny`.")
         if (ask.sealed or MASK in ask.arguments) and decision is not Decision.DENY:
             raise Forbidden(

@@ -54,14 +54,14 @@ class ConversationRequests:
         reply.send(pb.ServerMessage(conversation_list=answer))
 
     async def _list_from(
-        self, asked: pb.ListConversationsMsg, principal: Principal
+        self, request: pb.ListConversationsMsg, principal: Principal
     ) -> AsyncGenerator[Conversation, None]:
         """Return the requested conversations that the principal may see, last used first, from the cursor on."""
-        after = _decode_cursor(asked.cursor) if asked.cursor else None
-        batch = min(asked.limit + 1, _BATCH) if asked.limit else _BATCH
+        after = _decode_cursor(request.cursor) if request.cursor else None
+        batch = min(request.limit + 1, _BATCH) if request.limit else _BATCH
         while True:
             found = await self._store.list_conversations(
-                agent=asked.agent, sender=asked.sender, teammates=asked.all, after=after, limit=batch
+                agent=request.agent, sender=request.sender, teammates=request.all, after=after, limit=batch
             )
             theirs = await self._visible_keys([each.key for each in found], principal)
             for each in found:

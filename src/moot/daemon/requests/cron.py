@@ -37,29 +37,29 @@ class CronRequests:
         self._requests = requests
 
     async def save_cron_job(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.save_cron_job
-        if asked.cwd:
+        request = message.save_cron_job
+        if request.cwd:
             principal.require_owner("choose the working directory")
-        if asked.search_path:
+        if request.search_path:
             principal.require_owner("choose where programs are found")
-        agent = asked.agent or ROOT
+        agent = request.agent or ROOT
         draft = JobDraft(
-            name=clean(asked.name),
-            schedule_type=asked.schedule_type,
-            schedule=asked.schedule,
-            prompt=clean(asked.prompt),
-            workflow=clean(asked.workflow),
-            file=asked.file,
+            name=clean(request.name),
+            schedule_type=request.schedule_type,
+            schedule=request.schedule,
+            prompt=clean(request.prompt),
+            workflow=clean(request.workflow),
+            file=request.file,
             agent=agent,
-            zone=asked.timezone,
-            conversation_mode=asked.session_mode,
-            missed=asked.missed,
-            deliver_to=tuple(asked.deliver_to),
-            timeout=asked.timeout,
-            cwd=self._requests.directory(asked.cwd),
-            search_path=asked.search_path,
+            zone=request.timezone,
+            conversation_mode=request.session_mode,
+            missed=request.missed,
+            deliver_to=tuple(request.deliver_to),
+            timeout=request.timeout,
+            cwd=self._requests.directory(request.cwd),
+            search_path=request.search_path,
         )
-        job, is_new = await self._jobs.add(ConversationKey(agent, principal.sender(asked.sender)), draft)
+        job, is_new = await self._jobs.add(ConversationKey(agent, principal.sender(request.sender)), draft)
         reply.send(pb.ServerMessage(cron_jobs=pb.CronJobList(jobs=[job_info(job)], created=is_new)))
 
     async def list_cron_jobs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:

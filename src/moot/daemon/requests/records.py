@@ -69,22 +69,22 @@ class RecordRequests:
         request = message.get_history
         reply.send(pb.ServerMessage(history=await self.history(_conversation_key(request, principal), request)))
 
-    async def history(self, key: ConversationKey, asked: pb.GetHistoryMsg, *, run_id: str = "") -> pb.History:
+    async def history(self, key: ConversationKey, message: pb.GetHistoryMsg, *, run_id: str = "") -> pb.History:
         """Return the requested part of the history of a conversation, or of one run. The caller has checked access."""
         loaded = await self._store.load(key)
         if loaded is None:
             raise _no_conversation_error(key)
-        archives = await self._store.list_archives(key) if asked.all else []
-        found = list(await self._store.list_entries(key) if asked.all else loaded.entries)
+        archives = await self._store.list_archives(key) if message.all else []
+        found = list(await self._store.list_entries(key) if message.all else loaded.entries)
         own = [entry for entry in found if run_id in ("", entry.run_id)]
-        first = own[-asked.newest :][0].seq if asked.newest and own else asked.first_seq
+        first = own[-message.newest :][0].seq if message.newest and own else message.first_seq
         runs = await self._store.list_runs(key, first_seq=first)
         stopped = await self._store.list_stopped_turns(key, first=first)
         # The history contains the reply of every run that is reported as ended.
-        archived = 0 if asked.all else loaded.conversation.archived_seq
+        archived = 0 if message.all else loaded.conversation.archived_seq
         found += await self._store.list_entries(key, first=max(found[-1].seq if found else 0, archived) + 1)
         wanted = [entry for entry in found if entry.seq >= first and run_id in ("", entry.run_id)]
-        entries, next_seq = take_page(wanted, asked.first_seq)
+        entries, next_seq = take_page(wanted, message.first_seq)
         begun = {entry.run_id for entry in found}
         queued = [run.request for run in runs if run.status is RunStatus.QUEUED and run.id not in begun]
         active = self._runs.active(key)

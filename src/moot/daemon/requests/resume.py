@@ -78,5 +78,5 @@ class ResumeRequests:
         if problem:
             raise Unavailable(f"the model {name} cannot be used: {problem}", fix="`moot doctor` prints fixes.")
 
-    def _key(self, asked: pb.OpenStretchMsg | pb.ConversationModelMsg, principal: Principal) -> ConversationKey:
-        return ConversationKey(asked.agent, principal.sender(asked.sender))
+    def _key(self, request: pb.OpenStretchMsg | pb.ConversationModelMsg, principal: Principal) -> ConversationKey:
+        return ConversationKey(request.agent, principal.sender(request.sender))

@@ -71,27 +71,27 @@ class RunRequests:
     # ---- start --------------------------------------------------------------------------------
 
     async def start_run(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.start_run
-        if asked.cwd:
+        start = message.start_run
+        if start.cwd:
             principal.require_owner("choose the working directory")
-        if asked.search_path:
+        if start.search_path:
             principal.require_owner("set the search path for programs")
-        sender = principal.sender(asked.sender)
+        sender = principal.sender(start.sender)
         # The same checks and redaction as for a turn.
         request = await self._d.requests.turn(
-            ConversationKey(asked.agent or ROOT, sender),
-            asked.content,
-            cwd=asked.cwd,
-            limits=parse_limits(asked.limits) if asked.HasField("limits") else None,
-            client_message_id=asked.client_message_id,
+            ConversationKey(start.agent or ROOT, sender),
+            start.content,
+            cwd=start.cwd,
+            limits=parse_limits(start.limits) if start.HasField("limits") else None,
+            client_message_id=start.client_message_id,
         )
-        self._check_tools(request.speaker, asked.tools)
+        self._check_tools(request.speaker, start.tools)
         wanted = SpawnRequest(
             agent=request.speaker,
             instruction=request.content,
-            allowed_tools=tuple(asked.tools) or None,
+            allowed_tools=tuple(start.tools) or None,
             limits=request.limits,
-            search_path=self._d.requests.with_search_path(request, asked.search_path).search_path,
+            search_path=self._d.requests.with_search_path(request, start.search_path).search_path,
         )
         run = await self._d.teammates.start(
             wanted, owner=sender, cwd=request.cwd, client_message_id=request.client_message_id

@@ -36,8 +36,8 @@ class VisitRequests:
         self._clock = clock
 
     async def visit(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
-        asked = message.visit
-        key = ConversationKey(asked.agent, principal.sender(asked.sender))
+        request = message.visit
+        key = ConversationKey(request.agent, principal.sender(request.sender))
         visit = await self._store.find_visit(key)
         if visit is None:
             reply.send(pb.ServerMessage(digest=pb.DigestInfo()))
@@ -45,7 +45,7 @@ class VisitRequests:
         now = self._clock.now()
         entries = await self._read_newest(key)
         since = find_last_presence(entries, visit)
-        if asked.again and visit.away_since:
+        if request.again and visit.away_since:
             since = min(since, visit.away_since)
         runs = await self._store.list_ended_runs(principal.owned, limit=_MOST_RUNS)
         items = list_items(
@@ -55,8 +55,8 @@ class VisitRequests:
             [ask for ask in await self._asks.list_pending() if ask.key == key],
             since=since,
         )
-        is_due = bool(items) and 0 < asked.away_seconds <= now - since
-        if not asked.again:
+        is_due = bool(items) and 0 < request.away_seconds <= now - since
+        if not request.again:
             await self._store.set_visit(key, Visit(at=now, away_since=since if is_due else visit.away_since))
         shown = list_item_infos(items[-_MOST_ITEMS:], key.agent)
         reply.send(pb.ServerMessage(digest=pb.DigestInfo(since=since, is_due=is_due, items=shown, total=len(items))))

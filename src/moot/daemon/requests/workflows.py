@@ -186,8 +186,8 @@ class WorkflowRequests:
             return await self._d.library.load(sender, name)
         return SavedWorkflow(name=file, path="", source=source, taint=read_taint(source))
 
-    def _choose_senders(self, asked: str, principal: Principal) -> SenderSet:
-        return SenderSet(names=(principal.sender(asked),)) if asked else principal.owned
+    def _choose_senders(self, sender: str, principal: Principal) -> SenderSet:
+        return SenderSet(names=(principal.sender(sender),)) if sender else principal.owned
 
     async def _find(self, reference: str, sender: str, principal: Principal) -> WorkflowRun:
         """Return the principal's run with this id, or with an id that begins so, or the newest of a workflow."""

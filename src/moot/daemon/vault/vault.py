@@ -186,18 +186,18 @@ class Vault:
         """Return why a call with this text may not use the secrets it refers to, and why their owner is asked first."""
         holder = holder_of(context, tool)
         call = SecretCall(agent=holder.agent, sender=holder.sender, tool=tool, host=host)
-        asked: list[str] = []
+        reasons: list[str] = []
         for reference in {each.token: each for each in secret_.references(text)}.values():
             if reference.kind != "secret":
-                asked.append("a decrypted value")
+                reasons.append("a decrypted value")
                 continue
             # A reference to nothing is text; the tool that looks for it says so.
             info = next(iter(await self._candidates(reference.name, holder.sender)), None)
             if info is not None and (refused := secret_.refuse_use(info, call)):
                 return refused, ""
             if info is None or secret_.needs_consent(info, call):
-                asked.append(f"the secret {reference.name}")
-        return "", f"it uses {', '.join(asked)}" if asked else ""
+                reasons.append(f"the secret {reference.name}")
+        return "", f"it uses {', '.join(reasons)}" if reasons else ""
 
     async def audit(self, *, name: str = "", limit: int = 100) -> list[SecretUse]:
         return await self._shelf.audit(name=name, limit=limit)

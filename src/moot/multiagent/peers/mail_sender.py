@@ -116,10 +116,10 @@ class MailSender:
         if bridge.type.is_request or letter.goal_id:
             return letter
         earlier = await self._mail.list_correlated(bridge.request_id)
-        asked = next((mail.from_goal for mail in earlier if mail.goal_id == letter.from_goal), "")
-        if not asked:
+        asking_goal = next((mail.from_goal for mail in earlier if mail.goal_id == letter.from_goal), "")
+        if not asking_goal:
             raise BadRequest(f"no such request {bridge.request_id} was sent to you", fix="Nothing was sent.")
-        return replace(letter, goal_id=asked)
+        return replace(letter, goal_id=asking_goal)
 
     async def _check_bridge(self, letter: Letter, goal_ids: Sequence[str], bridge: BridgeMessage) -> None:
         mail_id = make_mail_id(*letter.origin, goal_ids[0])
@@ -206,13 +206,13 @@ class MailSender:
 
     async def list_goals(self, is_own: Callable[[Goal], bool], *, agent: str, limit: int) -> list[Goal]:
         """Return up to `limit` live goals that belong to a principal, however many others have."""
-        since, asked = self._clock.now() - self.active_seconds, limit
+        since, most = self._clock.now() - self.active_seconds, limit
         while True:
-            found = await self._mail.list_goals(agent=agent, since=since, limit=asked)
+            found = await self._mail.list_goals(agent=agent, since=since, limit=most)
             own = list(filter(is_own, found))
-            if len(own) >= limit or len(found) < asked:
+            if len(own) >= limit or len(found) < most:
                 return own[:limit]
-            asked *= 8
+            most *= 8
 
     async def _deliver(self, letter: Letter, goals: Sequence[MailTarget]) -> DeliveryReport:
         now = self._clock.now()

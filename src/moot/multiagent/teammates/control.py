@@ -99,7 +99,7 @@ class AgentSpawn:
         if not instruction.strip():
             raise BadRequest("missing instruction parameter", fix="Describe the task.")
         agent = str(arguments.get("agent") or "") or self._choose_agent(context, instruction)
-        asked = SpawnRequest(
+        request = SpawnRequest(
             agent=agent,
             instruction=instruction,
             reason=str(arguments.get("spawn_reason") or ""),
@@ -107,7 +107,7 @@ class AgentSpawn:
             limits=Limits(seconds=_seconds(arguments) or DEFAULT_SECONDS),
         )
         async with self._teammates.texts.taint_refusals(context):
-            run_view = await self._teammates.spawn(context, asked)
+            run_view = await self._teammates.spawn(context, request)
         earlier = await self._teammates.find_earlier_result(run_view.run)
         shown = [run_view] if earlier is None else [run_view, RunView(earlier)]
         text = await self._teammates.texts.join(shown, _render_spawned)

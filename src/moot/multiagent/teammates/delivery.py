@@ -83,11 +83,11 @@ class Deliveries:
         logged = ""
         while self._ready[key]:
             try:
-                asked = [*self._ready[key]]
-                owed = await self._store.list_still_owed(asked)
+                ready = [*self._ready[key]]
+                owed = await self._store.list_still_owed(ready)
                 batch = [run for run in owed if run.root_id == owed[0].root_id][:_MOST_TOGETHER]
                 # More runs may have been added meanwhile, so only the settled ones are removed.
-                settled = {*asked} - {run.id for run in owed}
+                settled = {*ready} - {run.id for run in owed}
                 self._ready[key] = [run_id for run_id in self._ready[key] if run_id not in settled]
                 if batch:
                     stream = await self._runs.submit(await self._request(key, batch))

@@ -54,18 +54,18 @@ class SpawnRequest(Struct, frozen=True, kw_only=True):
 
 
 def build_spawned_run(
-    context: RunContext, asked: SpawnRequest, *, run_id: str, chain: tuple[str, ...], parent_seq: int, now: float
+    context: RunContext, request: SpawnRequest, *, run_id: str, chain: tuple[str, ...], parent_seq: int, now: float
 ) -> Run:
     """Return the run of an `agent_spawn` call, with a conversation of its own."""
     return Run(
         request=RunRequest(
             id=run_id,
-            key=ConversationKey(asked.agent, f"{CHILD_SENDER}{run_id}"),
-            speaker=asked.agent,
-            content=asked.instruction,
+            key=ConversationKey(request.agent, f"{CHILD_SENDER}{run_id}"),
+            speaker=request.agent,
+            content=request.instruction,
             cwd=context.cwd,
             search_path=context.search_path,
-            limits=asked.limits,
+            limits=request.limits,
             root=context.asks_in,
             taint=context.taint,
             root_id=context.root_id or context.run_id,
@@ -78,8 +78,8 @@ def build_spawned_run(
             parent_step=context.step,
             parent_seq=parent_seq,
             chain=chain,
-            reason=asked.reason,
-            allowed_tools=asked.allowed_tools,
+            reason=request.reason,
+            allowed_tools=request.allowed_tools,
         ),
     )
 
@@ -115,37 +115,41 @@ def build_continued_run(  # noqa: PLR0913 - what one message for a worker consis
 
 
 def build_background_run(
-    asked: SpawnRequest, *, run_id: str, owner: str, cwd: str, now: float, client_message_id: str = ""
+    request: SpawnRequest, *, run_id: str, owner: str, cwd: str, now: float, client_message_id: str = ""
 ) -> Run:
     """Return the run of a background start by a person, or by an agent for the conversation `asked.root`."""
     return Run(
         request=RunRequest(
             id=run_id,
-            key=ConversationKey(asked.agent, f"{BACKGROUND_SENDER}{run_id}:{owner}"),
-            speaker=asked.agent,
-            content=asked.instruction,
+            key=ConversationKey(request.agent, f"{BACKGROUND_SENDER}{run_id}:{owner}"),
+            speaker=request.agent,
+            content=request.instruction,
             cwd=cwd,
-            search_path=asked.search_path,
-            limits=asked.limits,
-            root=asked.root,
-            taint=asked.taint,
-            cause=asked.cause,
+            search_path=request.search_path,
+            limits=request.limits,
+            root=request.root,
+            taint=request.taint,
+            cause=request.cause,
         ),
         status=RunStatus.QUEUED,
         created_at=now,
         spawn=Spawn(
             kind=RunKind.BACKGROUND,
-            reason=asked.reason,
-            allowed_tools=asked.allowed_tools,
-            report_to=asked.report_to,
+            reason=request.reason,
+            allowed_tools=request.allowed_tools,
+            report_to=request.report_to,
             client_key=digest(owner, client_message_id) if client_message_id else "",
         ),
     )
 
 
-def check_same_start(run: Run, asked: SpawnRequest, client_message_id: str) -> None:
+def check_same_start(run: Run, request: SpawnRequest, client_message_id: str) -> None:
     """Raise if the client message id was already used for a different start."""
-    if (run.agent, run.instruction, run.spawn.allowed_tools) != (asked.agent, asked.instruction, asked.allowed_tools):
+    if (run.agent, run.instruction, run.spawn.allowed_tools) != (
+        request.agent,
+        request.instruction,
+        request.allowed_tools,
+    ):
         raise Conflict(
             f"another run was started under the id {client_message_id!r}", fix="Give every new run its own id."
         )

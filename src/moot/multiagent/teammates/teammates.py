@@ -67,31 +67,31 @@ class Teammates:
 
     # ---- start --------------------------------------------------------------------------------
 
-    async def spawn(self, context: RunContext, asked: SpawnRequest) -> RunView:
+    async def spawn(self, context: RunContext, request: SpawnRequest) -> RunView:
         """Start a teammate for the calling run. Idempotent: a repeated call returns the run it started before."""
         chain = self._live.chain(context)
-        check_chain(asked.agent, chain, most=self._d.config().max_depth)
+        check_chain(request.agent, chain, most=self._d.config().max_depth)
         # Raises if the agent or a tool is not allowed, before anything is stored.
-        self._d.partition().spawn_scope(asked.agent, asked.allowed_tools)
+        self._d.partition().spawn_scope(request.agent, request.allowed_tools)
         if context.step > 1:
             # In its first step a run has given nothing before, and it may start a hundred.
-            check_not_given(context, asked.agent, asked.instruction, self._live.not_fetched(context.run_id))
-        await self.count_delegation(context, asked.agent, asked.instruction)
+            check_not_given(context, request.agent, request.instruction, self._live.not_fetched(context.run_id))
+        await self.count_delegation(context, request.agent, request.instruction)
         history = await self._d.runs.histories.load(context.key)
         # All spawns of one step get the same position.
         parent_seq = history.last_said_seq if history is not None else 0
         return await self.keep(
             build_spawned_run(
-                context, asked, run_id=self.new_id(), chain=chain, parent_seq=parent_seq, now=self._d.clock.now()
+                context, request, run_id=self.new_id(), chain=chain, parent_seq=parent_seq, now=self._d.clock.now()
             )
         )
 
-    async def start(self, asked: SpawnRequest, *, owner: str, cwd: str, client_message_id: str = "") -> RunView:
+    async def start(self, request: SpawnRequest, *, owner: str, cwd: str, client_message_id: str = "") -> RunView:
         """Start a background run for a person. Idempotent: a repeated start returns the run it started before."""
         if self._closing:
             raise Unavailable("the daemon is shutting down", fix="Try again once the daemon is back.")
         made = build_background_run(
-            asked,
+            request,
             run_id=self.new_id(),
             owner=owner,
             cwd=cwd,
@@ -99,7 +99,7 @@ class Teammates:
             client_message_id=client_message_id,
         )
         started = await self.keep(made)
-        check_same_start(started.run, asked, client_message_id)
+        check_same_start(started.run, request, client_message_id)
         return started
 
     async def recover(self, left: Sequence[LeftRun]) -> list[Run]:

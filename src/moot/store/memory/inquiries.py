@@ -114,5 +114,5 @@ def _take(db: Database, key: ConversationKey, run_id: str, cooldown: int, now: f
     chosen = next((each for each in _list_pending(db, key) if not each.asked_run), None)
     if chosen is None:
         return None
-    asked = replace(chosen, asked_at=now, asked_run=run_id)
-    return db.inquiries.put(asked.id, InquiryRow(inquiry=asked, asked_seq=row.last_seq)).inquiry
+    inquiry = replace(chosen, asked_at=now, asked_run=run_id)
+    return db.inquiries.put(inquiry.id, InquiryRow(inquiry=inquiry, asked_seq=row.last_seq)).inquiry

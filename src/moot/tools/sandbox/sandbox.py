@@ -272,7 +272,7 @@ class Sandbox:
 
     def _try_bubblewrap(self, path: str) -> SandboxReport:
         parents = cgroup.find_working_parents()
-        asked = SandboxReport(
+        report = SandboxReport(
             mechanism="bubblewrap",
             path=path,
             seccomp=bool(seccomp.program()),
@@ -286,7 +286,7 @@ class Sandbox:
             stack.callback(theirs.close)
             ours.settimeout(START_SECONDS)
             command = Command(argv=("true",), cwd="/")
-            plan = self._build_plan_checked(command, asked, theirs.fileno(), stack)
+            plan = self._build_plan_checked(command, report, theirs.fileno(), stack)
             try:
                 child = subprocess.Popen(
                     plan.argv,
@@ -310,9 +310,9 @@ class Sandbox:
             return SandboxReport(mechanism="missing", missing=(f"{path}: {printed.decode(errors='replace').strip()}",))
         landlock = int(msgspec.json.decode(output)["landlock"])
         lacking = [] if landlock else ["Landlock (kernel 5.13 or newer)"]
-        lacking += [] if asked.seccomp else ["a seccomp filter for this processor"]
-        lacking += [] if asked.memory_limit != WATCHER else ["a control group to limit memory"]
-        return replace(asked, version=_version(path), landlock=landlock, missing=tuple(lacking))
+        lacking += [] if report.seccomp else ["a seccomp filter for this processor"]
+        lacking += [] if report.memory_limit != WATCHER else ["a control group to limit memory"]
+        return replace(report, version=_version(path), landlock=landlock, missing=tuple(lacking))
 
 
 def _make_filter(report: SandboxReport) -> bytes:

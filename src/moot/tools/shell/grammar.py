@@ -369,8 +369,8 @@ class _ScriptReader:
 
     def _loop(self, node: Node) -> None:
         condition = node.child_by_field_name("condition")
-        asked = node_text(condition).strip(" ;") if condition is not None else ":"
-        endless = asked == "false" if node_text(node).startswith("until") else asked in _ALWAYS_SO
+        text = node_text(condition).strip(" ;") if condition is not None else ":"
+        endless = text == "false" if node_text(node).startswith("until") else text in _ALWAYS_SO
         if endless and in_background(node):
             self._add_verdicts(rules.danger("it starts programs endlessly"))
 

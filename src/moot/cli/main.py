@@ -115,9 +115,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "serve": CommandEntry(RUN, "moot.cli.commands.daemon:serve", "Run the daemon in the foreground."),
     "up": CommandEntry(RUN, "moot.cli.commands.daemon:up", "Start the daemon in the background."),
     "down": CommandEntry(RUN, "moot.cli.commands.daemon:down", "Stop the daemon."),
-    "status": CommandEntry(RUN, "moot.cli.commands.daemon:status", "Show what the daemon is doing."),
+    "status": CommandEntry(RUN, "moot.cli.commands.status:status", "Show what the daemon is doing."),
     "events": CommandEntry(RUN, "moot.cli.commands.events:events", "Show events as they happen."),
-    "reload": CommandEntry(RUN, "moot.cli.commands.daemon:reload", "Reload the configuration and the agents."),
+    "reload": CommandEntry(RUN, "moot.cli.commands.reload:reload", "Reload the configuration and the agents."),
     "service": CommandEntry(RUN, "moot.cli.commands.service:service", "Run the daemon as a service."),
     "nats": CommandEntry(
         RUN, "moot.cli.commands.nats:nats", "A NATS server that carries messages between daemons: dev, config."

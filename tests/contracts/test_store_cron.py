@@ -122,6 +122,19 @@ async def test_what_is_due_is_listed_in_order(storage: Storage) -> None:
 
 
 @with_storage
+async def test_the_times_of_jobs_are_moved_unless_they_have_changed(storage: Storage) -> None:
+    cron = storage.cron
+    assert await cron.find_last_fired() == 0.0
+    for number in range(3):
+        await cron.save(replace(JOB, id=f"cron-{number}", name=f"job {number}"))
+    await cron.pause("cron-1", now=7.0)
+    await cron.move({"cron-0": (100.0, 50.0), "cron-1": (100.0, 50.0), "cron-2": (99.0, 50.0), "cron-9": (1.0, 2.0)})
+    assert [job.next_at for job in await cron.list_jobs()] == [50.0, None, 100.0]
+    await fire(storage, replace(JOB, id="cron-2", name="job 2"), 1)
+    assert await cron.find_last_fired() == 100.0
+
+
+@with_storage
 async def test_a_firing_and_its_run_are_written_once(storage: Storage) -> None:
     await storage.cron.save(JOB)
     # As several daemons would, at once.

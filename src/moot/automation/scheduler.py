@@ -30,6 +30,10 @@ _BATCH = 100
 # The clock may be set, and stands still for timers while the computer sleeps, so it is compared again after this time.
 _LONGEST_SLEEP = 60.0
 _TRY_AGAIN_SECONDS = 1.0
+# How far the clock must have been set back until the times of jobs are computed again.
+_SET_BACK_SECONDS = 60.0
+# Jobs whose times are computed before others have their turn.
+_SLICE = 100
 
 
 class RunStarter(Protocol):
@@ -71,6 +75,8 @@ class Scheduler:
         self._jobs = dependencies.jobs
         self._clock = dependencies.clock
         self._changed = asyncio.Event()
+        # The latest time that the clock has had; None until it is read from the firings of an earlier daemon.
+        self._latest: float | None = None
 
     def start(self) -> None:
         """Fire jobs from now on. Call it once the runs of an earlier daemon are recovered."""
@@ -144,6 +150,9 @@ class Scheduler:
         due_at = await self._jobs.find_next_due()
         if due_at is None:
             return None
+        if await self._is_set_back():
+            await self._compute_again()
+            return 0.0
         left = due_at - self._clock.now()
         if left > 0:
             return min(left, _LONGEST_SLEEP)
@@ -157,6 +166,27 @@ class Scheduler:
         if failed is not None:
             raise failed
         return 0.0
+
+    async def _is_set_back(self) -> bool:
+        """Whether the clock was ahead when jobs fired or were looked at last."""
+        now, latest = self._clock.now(), self._latest
+        if latest is None:
+            latest = await self._jobs.find_last_fired()
+        self._latest = now
+        return latest - now > _SET_BACK_SECONDS
+
+    async def _compute_again(self) -> None:
+        """Have jobs fire at their next times from now on, instead of once the clock is where it was."""
+        now, times = self._clock.now(), dict[str, tuple[float, float]]()
+        for number, job in enumerate(await self._jobs.list_jobs()):
+            earlier = job.find_earlier(now)
+            if earlier is not None and job.next_at is not None:
+                times[job.id] = (job.next_at, earlier)
+            if number % _SLICE == _SLICE - 1:
+                await asyncio.sleep(0)
+        logger.warning("the clock was set back; scheduled jobs that continue from now on: %s", len(times))
+        if times:
+            await self._jobs.move(times)
 
     async def _fire(self, job: CronJob) -> None:
         """Fire a job that is due, or record that its firing is skipped."""

@@ -119,6 +119,13 @@ class CronJob(Struct, frozen=True, kw_only=True):
             return None
         return self.schedule.find_next(now, anchor=self.next_at if self.next_at is not None else now)
 
+    def find_earlier(self, now: float) -> float | None:
+        """Return when it fires if that is before `next_at`, which was computed when the clock was ahead."""
+        if self.next_at is None or self.is_paused or self.schedule.kind is ScheduleKind.AT:
+            return None
+        first = self.schedule.find_first(now, anchor=self.next_at)
+        return first if first is not None and first < self.next_at else None
+
 
 class Firing(Struct, frozen=True, kw_only=True):
     """One firing of a job: a run, or the reason why there is none. A job has one firing for an instant."""

@@ -65,6 +65,13 @@ class Schedule(Struct, frozen=True, kw_only=True):
             case ScheduleKind.CRON:
                 return _find_next_match(self.text, after, find_zone(self.zone))
 
+    def find_first(self, after: float, *, anchor: float) -> float | None:
+        """Return the first instant after `after`, which may also be long before the anchor of an interval."""
+        if self.kind is not ScheduleKind.EVERY:
+            return self.find_next(after, anchor=anchor)
+        interval = parse_duration(self.text)
+        return anchor + interval * (int((after - anchor) // interval) + 1)
+
 
 def parse_schedule(kind: str, text: str, zone: str, *, now: float) -> Schedule:
     """Return the schedule. Raise BadRequest if it is invalid, in the past, or never due."""

@@ -1,7 +1,7 @@
 """The tables of scheduled jobs and their firings. A firing is written together with the run it starts."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import apsw
 from msgspec.structs import replace
@@ -78,6 +78,12 @@ class SqliteCron:
     async def find_next_due(self) -> float | None:
         found = f"SELECT next_at FROM cron_jobs WHERE {_IS_DUE} ORDER BY next_at LIMIT 1"
         return await self._store.read(lambda db: db.execute(found).get)
+
+    async def find_last_fired(self) -> float:
+        return await self._store.read(lambda db: db.execute("SELECT ifnull(max(fired_at), 0) FROM cron_firings").get)
+
+    async def move(self, times: Mapping[str, tuple[float, float]]) -> None:
+        await self._store.write(lambda db: _move(db, times), "cron")
 
     async def list_due(self, now: float, *, limit: int) -> list[CronJob]:
         due = f"{_SELECT} WHERE {_IS_DUE} AND next_at <= ? ORDER BY next_at, id LIMIT ?"
@@ -169,6 +175,13 @@ def _set_paused(db: apsw.Connection, job_id: str, paused: bool, next_at: float |
         "UPDATE cron_jobs SET paused = ?, next_at = ?, updated_at = ? WHERE id = ?", (int(paused), next_at, now, job_id)
     )
     return _get(db, job_id)
+
+
+def _move(db: apsw.Connection, times: Mapping[str, tuple[float, float]]) -> None:
+    db.executemany(
+        "UPDATE cron_jobs SET next_at = ?3 WHERE id = ?1 AND next_at = ?2 AND paused = 0",
+        [(job_id, before, after) for job_id, (before, after) in times.items()],
+    )
 
 
 def _remove(db: apsw.Connection, job_id: str) -> bool:

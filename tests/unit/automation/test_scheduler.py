@@ -216,6 +216,27 @@ async def test_a_clock_that_was_set_forward_is_noticed() -> None:
         assert len(here.starter.runs) == 1
 
 
+async def test_jobs_continue_at_once_after_the_clock_was_set_back() -> None:
+    async with world() as here:
+        once = Schedule(kind=ScheduleKind.AT, text="1970-01-12T18:46:40Z")
+        await here.add()
+        await here.add(id="cron-2", name="daily", schedule=replace(EVERY, kind=ScheduleKind.CRON, text="0 4 * * *"))
+        await here.add(id="cron-3", name="once", schedule=once, next_at=START + 18_000)
+        await here.advance(60)
+        await here.end_runs()
+        # By less than a minute: instants that have fired do not fire again.
+        here.clock._start -= 30
+        await here.advance(60)
+        assert [due_at for due_at, *_ in await here.firings() if due_at > 60] == []
+        here.clock._start -= 36_000
+        # It is noticed within a minute.
+        await here.advance(61)
+        times = {job.name: (job.next_at or 0) - START for job in await here.storage.cron.list_jobs()}
+        assert times == {"news": -35_820, "daily": -35_200, "once": 18_000}
+        await here.advance(60)
+        assert [due_at for due_at, *_ in await here.firings() if due_at < 0] == [-35_820]
+
+
 async def test_ten_thousand_jobs_are_one_timer() -> None:
     async with world() as here:
         for number in range(200):

@@ -1,5 +1,6 @@
 """The CronStore port: scheduled jobs and their firings. Implemented in store/cron_jobs.py and store/memory/."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from moot.domain.conversation import ConversationKey
@@ -36,6 +37,14 @@ class CronStore(Protocol):
 
     async def find_next_due(self) -> float | None:
         """Return when the next job fires; None if none will."""
+        ...
+
+    async def find_last_fired(self) -> float:
+        """Return the time of the last firing of any job; 0 if there is none."""
+        ...
+
+    async def move(self, times: Mapping[str, tuple[float, float]]) -> None:
+        """Set when jobs fire next, by id: from the first time to the second, unless that has been changed."""
         ...
 
     async def list_due(self, now: float, *, limit: int) -> list[CronJob]: ...

@@ -1,5 +1,6 @@
 """Scheduled jobs and their firings in memory. Built by storage.py."""
 
+from collections.abc import Mapping
 from itertools import islice
 
 from msgspec.structs import replace
@@ -57,6 +58,14 @@ class MemoryCron:
         return await self._transactions.read(
             lambda db: min((job.next_at for job in _list_waiting(db) if job.next_at is not None), default=None)
         )
+
+    async def find_last_fired(self) -> float:
+        return await self._transactions.read(
+            lambda db: max((firing.fired_at for firing in db.cron_firings), default=0.0)
+        )
+
+    async def move(self, times: Mapping[str, tuple[float, float]]) -> None:
+        await self._transactions.write(lambda db: _move(db, times))
 
     async def list_due(self, now: float, *, limit: int) -> list[CronJob]:
         return await self._transactions.read(lambda db: _list_due(db, now)[:limit])
@@ -116,6 +125,13 @@ def _set_paused(db: Database, job_id: str, paused: bool, next_at: float | None, 
     if not paused and is_cut_off(job.owner.sender, accounts.list_tokens(db)):
         raise cut_off_error(job.owner.sender)
     return db.cron_jobs.put(job_id, replace(job, is_paused=paused, next_at=next_at, updated_at=now))
+
+
+def _move(db: Database, times: Mapping[str, tuple[float, float]]) -> None:
+    for job_id, (before, after) in times.items():
+        job = db.cron_jobs.get(job_id)
+        if job is not None and job.next_at == before and not job.is_paused:
+            db.cron_jobs.put(job_id, replace(job, next_at=after))
 
 
 def remove_job(db: Database, job_id: str) -> bool:

@@ -80,7 +80,7 @@ class SqliteCron:
         return await self._store.read(lambda db: db.execute(found).get)
 
     async def find_last_fired(self) -> float:
-        return await self._store.read(lambda db: db.execute("SELECT ifnull(max(fired_at), 0) FROM cron_firings").get)
+        return await self._store.read(lambda db: db.execute("SELECT coalesce(max(fired_at), 0) FROM cron_firings").get)
 
     async def move(self, times: Mapping[str, tuple[float, float]]) -> None:
         await self._store.write(lambda db: _move(db, times), "cron")

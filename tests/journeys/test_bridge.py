@@ -204,6 +204,54 @@ async def test_a_plan_is_answered_by_nobody_else_who_knows_its_id(home: Home, pr
             assert [said(provider.bodies()[-1]).count(text) for text in ("The owner approves.", "Approved.")] == [1, 1]
 
 
+@pytest.mark.parametrize("end", ["stop", "delete"])
+async def test_who_waits_for_a_plan_that_nobody_will_read_is_answered(home: Home, provider: Provider, end: str) -> None:
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            run_id = ""
+            if end == "stop":
+                provider.program({"match": "long work", "text": "Done.", "hold": True})
+                run_id = (await talk.ask(start_run=pb.StartRunMsg(agent="bob", content="long work"))).run.run_id
+                await provider_has(provider, "long work")
+            else:
+                await meet(talk, provider, "bob")
+            provider.program(
+                {"match": "make a plan", **send("bob", bridge("plan_approval_request", plan="cut"))},
+                {"match": "make a plan", "text": "Nobody is there."},
+            )
+            speech = talk.start("ada", "make a plan")
+            await speech.until("ask_user")
+            if end == "stop":
+                await talk.ask(stop_run=pb.StopRunMsg(run_id=run_id))
+            else:
+                assert daemon.cli("delete", "bob", "--yes").returncode == 0
+            await speech.end()
+            answer = speech.of("tool_result")[0].output
+            assert 'from="@moot"' in answer
+            assert "&quot;approved&quot;:false,&quot;reason&quot;:&quot;bob has not got the plan_approval" in answer
+            assert not await talk.asks()
+        provider.release()
+
+
+async def test_a_plan_that_was_answered_is_not_rejected_when_its_goal_ends(home: Home, provider: Provider) -> None:
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program({"match": "long work", "text": "Done.", "hold": True})
+            run_id = (await talk.ask(start_run=pb.StartRunMsg(agent="bob", content="long work"))).run.run_id
+            await provider_has(provider, "long work")
+            provider.program(send("bob", bridge("plan_approval_request", plan="cut")), {"text": "Go."})
+            speech = talk.start("ada", "make a plan")
+            await speech.until("ask_user")
+            await talk.reply("ada", "Approve")
+            await speech.end()
+            await talk.ask(stop_run=pb.StopRunMsg(run_id=run_id))
+            await talk.ask(wait_runs=pb.WaitRunsMsg(run_ids=[run_id], seconds=30))
+            provider.program({"text": "Nothing."})
+            await talk.say("ada", "any news?")
+            assert "has not got" not in said(provider.bodies()[-1])
+        provider.release()
+
+
 @pytest.mark.parametrize("point", ["ask.opened", "ask.answered", "committed.mail:2", "tool.result"])
 async def test_a_crash_while_a_plan_is_approved_loses_nothing_and_acts_once(
     home: Home, provider: Provider, point: str

@@ -87,6 +87,15 @@ def is_bridge(body: str) -> bool:
         return True
 
 
+def is_bridge_request(body: str) -> bool:
+    """Whether a body is a bridge message that is to be answered."""
+    try:
+        message = parse_bridge(body)
+    except BadRequest:
+        return False
+    return message is not None and message.type.is_request
+
+
 def _read(kind: BridgeType, data: dict[str, Any]) -> BridgeMessage:
     request_id = data.pop("request_id", None)
     parsed = parse_uuid(request_id) if isinstance(request_id, str) else None
@@ -121,13 +130,14 @@ def render_response(request: BridgeMessage, *, approved: bool, reason: str) -> s
     return msgspec.json.encode(data | ({"reason": reason} if reason else {})).decode()
 
 
-def make_refusal(mail: Mail, reason: str, now: float) -> Mail | None:
-    """Return the mail that tells the sender of a bridge message why another daemon refused it; None for other mail.
+def make_refusal(mail: Mail, reason: str, now: float, earlier: Sequence[Mail]) -> Mail | None:
+    """Return the mail that tells the sender of a bridge message why its receiver has not got it; None for other mail.
 
-    A request gets a response that rejects it, so that a call which waits for one ends.
+    A request gets a response that rejects it, so that a call which waits for one ends; not if there was one before.
+    `earlier` is the mail with the same correlation id.
     """
     message = _parse_stored(mail)
-    if message is None:
+    if message is None or (message.type.is_request and _has_response(message, earlier)):
         return None
     reason = f"{mail.to_agent} has not got the {message.type}: {reason}"[:MAX_REASON]
     body = render_response(message, approved=False, reason=reason) if message.type.is_request else reason
@@ -156,6 +166,11 @@ def find_flaw(message: BridgeMessage, mail_id: str, from_goal: str, to_goal: str
     if any(parsed.type is message.type for _, parsed in others):
         return f"the request {message.request_id} was answered before"
     return ""
+
+
+def _has_response(request: BridgeMessage, earlier: Sequence[Mail]) -> bool:
+    parsed = map(_parse_stored, earlier)
+    return any(each is not None and each.type is request.type.response for each in parsed)
 
 
 def _parse_stored(mail: Mail) -> BridgeMessage | None:

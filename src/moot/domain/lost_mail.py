@@ -66,7 +66,12 @@ def make_missed(mail: Mail, evicted_at: float) -> LostMail:
 
 def make_evicted(mail: Mail, receiver: str, evicted_at: float) -> LostMail:
     """Return what the sender is told of a mail that was evicted here; `receiver` is the sender of its conversation."""
-    return _make_sent(mail, _ENDED_OR_TOO_MANY if is_reserved(receiver) else _TOO_MANY, evicted_at)
+    return _make_sent(mail, explain_eviction(receiver), evicted_at)
+
+
+def explain_eviction(receiver: str) -> str:
+    """Return why a mail was evicted; `receiver` is the sender of the conversation that it was for."""
+    return _ENDED_OR_TOO_MANY if is_reserved(receiver) else _TOO_MANY
 
 
 def make_returned(mail: Mail, reason: str, failed_at: float) -> LostMail | None:

@@ -5,7 +5,7 @@ A daemon knows the mail its goals received, and the bridge messages they sent to
 
 from collections.abc import Sequence
 
-from moot.domain.bridge import BridgeMessage, find_flaw, make_refusal, parse_bridge
+from moot.domain.bridge import BridgeMessage, find_flaw, is_bridge, make_refusal, parse_bridge
 from moot.domain.errors import BadRequest
 from moot.domain.mail import Mail, parse_uuid
 from moot.domain.outbox import ReturnedMail
@@ -61,7 +61,17 @@ async def find_arrival_flaw(mail: Mail, store: MailStore, accepted: Sequence[Mai
 
 
 async def find_refusal(returned: ReturnedMail, store: MailStore, now: float) -> Mail | None:
-    """Return the mail that tells the sender of a bridge message why it came back; None if this store has sent none."""
+    """Return the mail that tells the sender of a bridge message why it came back; None if this store has sent none.
+
+    What comes back from another daemon may be hostile; what is lost here is answered by `make_local_refusal`.
+    """
     correlated = await store.list_correlated(returned.mail.correlation_id)
     sent = [mail for mail in correlated if (mail.id, mail.goal_id) == (returned.mail.id, returned.mail.goal_id)]
-    return make_refusal(sent[0], returned.reason, now) if sent else None
+    return make_refusal(sent[0], returned.reason, now, correlated) if sent else None
+
+
+async def make_local_refusal(returned: ReturnedMail, store: MailStore, now: float) -> Mail | None:
+    """Return the mail that tells a goal of this store why nobody will read its bridge message; None for other mail."""
+    if not returned.mail.correlation_id or not is_bridge(returned.mail.body):
+        return None
+    return make_refusal(returned.mail, returned.reason, now, await store.list_correlated(returned.mail.correlation_id))

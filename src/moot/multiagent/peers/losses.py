@@ -1,28 +1,35 @@
 """Losses: announces mail that nobody will read, to its receiver and to its sender.
 
 Both get an event, and their agents are told at their next step (engine/mailboxes.py, engine/injection.py); a sender on
-another daemon gets a notice through the outbox. Used by mail_sender.py, receiver.py, outbox_expiry.py and peers.py.
+another daemon gets a notice through the outbox. Who has sent a shutdown or plan request gets an answer, because a call
+may wait for it. Used by mail_sender.py, receiver.py, outbox_expiry.py and peers.py.
 """
 
 from collections.abc import Mapping, Sequence
 
-from moot.domain.bridge import is_bridge
-from moot.domain.events import BridgeRefused, MailDropped, MailEvicted
+from moot.domain.bridge import is_bridge, is_bridge_request
+from moot.domain.events import BridgeRefused, MailDelivered, MailDropped, MailEvicted
 from moot.domain.goal import MailTarget
 from moot.domain.inbox_message import NoticeState
+from moot.domain.lost_mail import explain_eviction
 from moot.domain.mail import Mail
 from moot.domain.outbox import ReturnedMail
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
+from moot.multiagent.peers.bridge import make_local_refusal
 from moot.multiagent.peers.directory import make_source
+from moot.multiagent.peers.wakes import Wakes
 
 
 class Losses:
-    def __init__(self, *, mail: MailStore, mailboxes: Mailboxes, bus: Bus) -> None:
+    def __init__(self, *, mail: MailStore, mailboxes: Mailboxes, wakes: Wakes, bus: Bus, clock: Clock) -> None:
         self._mail = mail
         self._mailboxes = mailboxes
+        self._wakes = wakes
         self._bus = bus
+        self._clock = clock
 
     async def announce_evicted(self, evicted: Sequence[Mail], receivers: Mapping[str, MailTarget]) -> None:
         """Announce mail that was evicted here. `receivers` are the goals it was for, by their ids."""
@@ -36,6 +43,29 @@ class Losses:
             if (sender := senders.get(mail.from_goal)) is not None:
                 self._bus.publish(make_source(sender), MailEvicted(mail))
                 self._note(sender)
+                if is_bridge_request(mail.body):
+                    receiver = receivers.get(mail.goal_id)
+                    reason = explain_eviction(receiver.key.sender if receiver is not None else "")
+                    await self.answer(ReturnedMail(mail=mail, state=NoticeState.EVICTED, reason=reason))
+
+    async def answer(self, returned: ReturnedMail) -> None:
+        """Tell a goal of this store that nobody will read the shutdown or plan message it has sent."""
+        refusal = await make_local_refusal(returned, self._mail, self._clock.now())
+        if refusal is not None:
+            await self.deliver(refusal)
+
+    async def deliver(self, refusal: Mail) -> None:
+        """Store and announce mail of this daemon for one of its goals, if that is still there."""
+        found, _ = await self._mail.find_targets([refusal.goal_id])
+        for goal in found.values():
+            if goal.has_ended:
+                continue
+            evicted = await self._mail.send([refusal], now=refusal.sent_at)
+            self._bus.publish(make_source(goal), MailDelivered(refusal))
+            self._mailboxes.add(goal.key)
+            self._wakes.consider(goal.key)
+            if evicted:
+                await self.announce_evicted(evicted, {goal.id: goal})
 
     async def announce_returned(self, returned: Sequence[ReturnedMail]) -> None:
         """Announce to its senders the mail that other daemons gave back, or that was deleted unread."""

@@ -66,7 +66,7 @@ class Peers:
             clock=d.clock,
             rng=d.rng,
         )
-        self._losses = Losses(mail=d.storage.mail, mailboxes=d.mailboxes, bus=d.bus)
+        self._losses = Losses(mail=d.storage.mail, mailboxes=d.mailboxes, wakes=self._wakes, bus=d.bus, clock=d.clock)
         self.others = self._build_others(d.link, remote)
         self.sender = MailSender(
             mail=d.storage.mail,
@@ -141,6 +141,8 @@ class Peers:
     async def announce_returned(self, returned: Sequence[ReturnedMail]) -> None:
         """Announce to its senders the unread mail of a deleted conversation; those on other daemons get a notice."""
         await self._losses.announce_returned(returned)
+        for each in returned:
+            await self._losses.answer(each)
         if self.others is not None:
             self.others.relay.wake()
 

@@ -104,10 +104,7 @@ class OtherDaemons:
                 link=d.link,
                 outbox=storage.outbox,
                 mail=storage.mail,
-                mailboxes=d.mailboxes,
-                wakes=d.wakes,
                 losses=d.losses,
-                bus=d.bus,
                 clock=d.clock,
             )
         )

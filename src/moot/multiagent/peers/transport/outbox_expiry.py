@@ -8,18 +8,13 @@ import logging
 from msgspec import Struct
 
 from moot.domain.errors import MootError
-from moot.domain.events import MailDelivered
 from moot.domain.outbox import ReturnedMail
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.outbox import Outbox
-from moot.engine.bus import Bus
-from moot.engine.mailboxes import Mailboxes
 from moot.multiagent.peers.bridge import find_refusal
 from moot.multiagent.peers.daemons.link import DaemonLink
-from moot.multiagent.peers.directory import make_source
 from moot.multiagent.peers.losses import Losses
-from moot.multiagent.peers.wakes import Wakes
 
 logger = logging.getLogger(__name__)
 
@@ -32,10 +27,7 @@ class OutboxExpiryDependencies(Struct, frozen=True, kw_only=True):
     link: DaemonLink
     outbox: Outbox
     mail: MailStore
-    mailboxes: Mailboxes
-    wakes: Wakes
     losses: Losses
-    bus: Bus
     clock: Clock
 
 
@@ -66,10 +58,5 @@ class OutboxExpiry:
         """Answer a shutdown or plan request that nobody has received."""
         d = self._d
         refusal = await find_refusal(returned, d.mail, d.clock.now())
-        found, _ = await d.mail.find_targets([refusal.goal_id] if refusal is not None else [])
-        for goal in found.values():
-            assert refusal is not None, "only then there is a goal"
-            await d.mail.send([refusal], now=refusal.sent_at)
-            d.bus.publish(make_source(goal), MailDelivered(refusal))
-            d.mailboxes.add(goal.key)
-            d.wakes.consider(goal.key)
+        if refusal is not None:
+            await d.losses.deliver(refusal)

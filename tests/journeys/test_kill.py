@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from moot.domain.errors import NotFound
+from moot.domain.errors import Conflict, NotFound
+from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
@@ -215,6 +216,24 @@ async def test_a_kill_reaches_a_run_that_waits_to_try_its_model_again(
         assert retry.delay_ms >= 50_000
         await talk.kill("ada", sender)
         assert (await speech.end()).outcome == "cancelled"
+
+
+async def test_a_run_that_ends_while_it_is_stopped_has_ended(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        for number in range(12):
+            provider.program({"text": "never", "hold": True})
+            speech = talk.start("ada", f"hello {number}", sender)
+            await speech.until("start")
+            (run,) = (await talk.ask(list_runs=pb.ListRunsMsg())).run_list.runs
+            stopping = talk.ask(stop_run=pb.StopRunMsg(run_id=run.run_id, only=number % 2 == 0))
+            stopped, _ = await asyncio.gather(stopping, talk.kill("ada", sender), return_exceptions=True)
+            # Which of the two comes first is open; the other one is told what has happened.
+            if not isinstance(stopped, Conflict):
+                assert isinstance(stopped, pb.ServerMessage), stopped
+                assert [each.outcome for each in stopped.run_list.runs] == ["cancelled"]
+            assert (await speech.end()).outcome == "cancelled"
 
 
 async def test_two_kills_at_once_end_one_run_once(daemon: LiveDaemon, provider: Provider, sender: str) -> None:

@@ -203,7 +203,8 @@ class RunRequests:
             raise Conflict(
                 f"run {info.run_id} has ended already: {info.outcome}", fix=f"See it with `moot show {info.run_id}`."
             )
-        picture = await self._lookup.list_live()
+        # It may have ended since it was found.
+        picture = {info.run_id: info} | await self._lookup.list_live()
         stopped = [info.run_id] if request.only else _list_subtree(picture, info.run_id)
         if request.only:
             await self._d.teammates.detach_children(info.run_id)

@@ -210,7 +210,7 @@ class Teammates:
         view = await self.find(run_id)
         if view.end is not None:
             raise Conflict(f"run {run_id} is already {view.status}", fix="Nothing is left to stop.")
-        stopped = [self._live[run_id]] if only else list(self._live.subtree(run_id))
+        stopped = [live for live in self._live.subtree(run_id) if not only or live.run.id == run_id]
         for live in stopped:
             await self._halt(live)
         reach("teammate.halted")

@@ -286,6 +286,7 @@ async def test_after_compaction_the_framing_follows_what_is_left(
         ("no end of a sentence here", "no end of a sentence here"),
         ("Is it so? Yes.", "Is it so?"),
         ("Version 1.5 was chosen. Rest.", "Version 1.5 was chosen."),
+        ("We chose version 2.0. Rest.", "We chose version 2.0."),
         ("  \n Two\n lines.  More", "Two lines."),
         ("Dr. Smith, z. B., was right. Rest.", "Dr. Smith, z. B., was right."),
         ("El Sr. García viajó a EE. UU. en mayo. Más.", "El Sr. García viajó a EE. UU. en mayo."),

@@ -19,7 +19,7 @@ _LABEL = re.compile(
 _LINK = re.compile(r"!?\[(?P<text>[^\[\]]*)\]\([^()\s]*\)")
 _STRONG = re.compile(r"(\*\*|__|~~)(?=\S)(.+?)(?<=\S)\1")
 _EMPHASIS = re.compile(r"(?<!\w)([*_`])(?=\S)(.+?)(?<=\S)\1(?!\w)")
-_ACRONYM = re.compile(r"(?:\w\.)+\w")
+_ACRONYM = re.compile(r"(?:[^\W\d]\.)+[^\W\d]")
 # What an abbreviation may be joined to: l'art. 5, Dipl.-Ing., Hauptstr. 5.
 _JOINT = re.compile(r"(?:[dl]|qu)['’]|.*-|.+(?=str$)")
 # How much of a summary is read for its title, which is in its first sentence.

@@ -34,6 +34,17 @@ async def test_a_step_is_found_with_the_history_as_it_was_and_what_was_answered(
 
 
 @with_storage
+async def test_an_answer_belongs_to_the_last_step_that_was_asked_with_its_history(storage: Storage) -> None:
+    """What was answered before was discarded: a guest's text beside a call, for one."""
+    await storage.store.begin(request(), now=1.0)
+    for step in (1, 2):
+        storage.steps.add(StepRecord(run_id="run-1", step=step, last_seq=1, archive=0, head=make_part(b"head")))
+    await storage.store.end(KEY, "run-1", DONE, [assistant("kept")], now=2.0)
+    found = [await storage.steps.find("run-1", step) for step in (1, 2)]
+    assert [each.reply for each in found if each is not None] == [None, assistant("kept")]
+
+
+@with_storage
 async def test_a_step_written_again_replaces_the_first_and_goes_with_its_run(storage: Storage) -> None:
     store = storage.store
     await store.begin(request(), now=1.0)

@@ -325,6 +325,23 @@ async def replayed(talk: Talking, run_id: str, model: str = "") -> pb.Replayed:
     return (await talk.ask(replay_run=pb.ReplayRunMsg(run_id=run_id, model=model))).replayed
 
 
+@pytest.mark.parametrize("model", WIRES)
+async def test_a_replay_compares_what_a_guest_said_although_its_call_was_refused(
+    home: Home, provider: Provider, model: str
+) -> None:
+    furnish(home, model)
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            answers = [{"text": text, "calls": [TITLE]} for text in ("Rye.", "Spelt.")]
+            provider.program(*answers)
+            assert (await talk.say("ada", "Which bread?", guest="bob")).text == "Spelt."
+            (run_id,) = await run_ids(talk)
+            for text, verdict in (("Spelt.", "same"), ("Oats.", "text")):
+                provider.program(answers[0], {"text": text, "calls": [TITLE]})
+                # The first answer was discarded when its call was refused.
+                assert [step.verdict for step in (await replayed(talk, run_id)).steps] == ["unknown", verdict]
+
+
 async def test_a_replay_tells_no_secret_that_was_learnt_since(home: Home, provider: Provider) -> None:
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:

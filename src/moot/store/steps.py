@@ -138,7 +138,7 @@ def _find(db: apsw.Connection, run_id: str, step: int) -> StoredStep | None:
         extra=_chain(db, extra),
         changes=_chain(db, changes),
         max_tokens=max_tokens,
-        reply=_reply(db, conversation, run_id, last_seq),
+        reply=_reply(db, conversation, run_id, step, last_seq),
     )
 
 
@@ -160,7 +160,15 @@ def _chain(db: apsw.Connection, part: int | None) -> tuple[bytes, ...]:
     return tuple(reversed(contents))
 
 
-def _reply(db: apsw.Connection, conversation: int, run_id: str, last_seq: int) -> Message | None:
+def _reply(db: apsw.Connection, conversation: int, run_id: str, step: int, last_seq: int) -> Message | None:
+    """Return the answer, unless it was discarded: what follows the history is then the answer of a later step."""
+    later = db.execute(
+        "SELECT 1 FROM steps JOIN runs ON runs.number = steps.run"
+        " WHERE runs.id = ? AND step > ? AND steps.last_seq = ?",
+        (run_id, step, last_seq),
+    )
+    if later.fetchone() is not None:
+        return None
     entries = rows.entries_between(db, conversation, last_seq + 1, last_seq + 1)
     found = [entry.message for entry in entries if entry.run_id == run_id and entry.message.role is Role.ASSISTANT]
     return found[0] if found else None

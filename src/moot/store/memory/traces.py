@@ -78,10 +78,14 @@ def _find_step(db: Database, run_id: str, step: int) -> StoredStep | None:
         return None
     conversation = db.conversations[run.conversation]
     archive = db.archives.get((conversation.id, record.archive))
+    # An answer was discarded if a later step has the same history.
+    is_discarded = any(
+        other.step > step and other.last_seq == record.last_seq for other in db.steps.find("run", run_id)
+    )
     replies = [
         entry.message
         for entry in db.entries(conversation.id, record.last_seq + 1, record.last_seq + 1)
-        if entry.run_id == run_id and entry.message.role is Role.ASSISTANT
+        if entry.run_id == run_id and entry.message.role is Role.ASSISTANT and not is_discarded
     ]
     return StoredStep(
         run_id=run_id,

@@ -96,6 +96,18 @@ async def test_a_server_without_room_says_so_and_takes_messages_once_it_has_some
                 await other.close()
 
 
+async def test_a_server_that_takes_only_short_messages_is_said_until_it_takes_more(tmp_path: Path) -> None:
+    config = tmp_path / "server.conf"
+    config.write_text(f'jetstream {{ store_dir: "{tmp_path / "data"}" }}\nmax_payload: 2000\n')
+    with nats_server(tmp_path, "-c", str(config)) as server:
+        async with Connection(server.url) as broker:
+            await wait_until(lambda: broker.is_connected)
+            await broker.announce(b"x" * 2001)
+            assert "which has 2001 bytes. Set a larger max_payload" in broker.problem
+            await broker.announce(b"x" * 2000)
+            assert broker.problem == ""
+
+
 async def test_a_server_that_is_not_there_is_used_as_soon_as_it_is(tmp_path: Path) -> None:
     server = NatsServer(tmp_path)
     server.start()

@@ -15,7 +15,7 @@ import nats.errors
 
 from moot.broker.credentials import NatsCredentials
 from moot.broker.nats_consumer import HandlingFailed, NatsConsumer
-from moot.broker.nats_errors import describe, is_stream_missing
+from moot.broker.nats_errors import describe, explain_max_payload, is_stream_missing
 from moot.broker.nats_link import STREAM_IS_GONE, NatsLink, NatsSettings
 from moot.broker.nats_malformed import remove_malformed
 from moot.domain.ports.broker import (
@@ -56,6 +56,8 @@ class NatsBroker:
         self._problem = f"connecting to {settings.url}"
         # Why messages do not arrive although there is a connection.
         self._consuming_problem = ""
+        # Why others do not hear of this daemon although there is a connection.
+        self._announcing_problem = ""
         self._connecting: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._presence_handlers: list[PresenceHandler] = []
@@ -72,7 +74,7 @@ class NatsBroker:
 
     @property
     def problem(self) -> str:
-        return self._consuming_problem if self.is_connected else self._problem
+        return self._consuming_problem or self._announcing_problem if self.is_connected else self._problem
 
     @property
     def stream(self) -> str:
@@ -103,9 +105,22 @@ class NatsBroker:
         return await self._link.publish_all(parcels)
 
     async def announce(self, payload: bytes) -> None:
-        if self._link is not None:
-            with suppress(nats.errors.Error, OSError):
-                await self._link.announce(payload)
+        if self._link is None:
+            return
+        try:
+            await self._link.announce(payload)
+        except nats.errors.MaxPayloadError:
+            self._note_announcing(explain_max_payload(len(payload)))
+        except (nats.errors.Error, OSError):
+            # `_stay_connected` says what is wrong.
+            return
+        else:
+            self._note_announcing("")
+
+    def _note_announcing(self, problem: str) -> None:
+        if problem and problem != self._announcing_problem:
+            logger.warning("other daemons do not know of this one: %s", problem)
+        self._announcing_problem = problem
 
     def consume(self, store: int, handle: BatchHandler) -> AbstractAsyncContextManager[None]:
         return self._consume_in_task(store, handle)
@@ -206,7 +221,7 @@ class NatsBroker:
 
     def _attach(self, link: NatsLink) -> None:
         logger.info("connected to the broker at %s as %s", self._settings.url, self._settings.name)
-        self._consuming_problem = ""
+        self._consuming_problem = self._announcing_problem = ""
         self._link = link
         self._changed.set()
         self._report(True)

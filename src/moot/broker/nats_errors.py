@@ -87,6 +87,14 @@ def _describe_client(error: BaseException, url: str) -> str:
     return f"the NATS server at {url} reported: {text or type(error).__name__}"
 
 
+def explain_max_payload(size: int) -> str:
+    """Return why the announcement of this daemon cannot be sent."""
+    return (
+        f"the NATS server does not take the announcement of this daemon, which has {size} bytes. Set a larger"
+        " max_payload in its configuration."
+    )
+
+
 _NO_JETSTREAM = "the NATS server has no JetStream. Start it with -js, or with jetstream {} in its configuration."
 
 

@@ -31,7 +31,7 @@ class Disk(Protocol):
 
     async def open(self) -> Storage: ...
 
-    def revive(self, storage: Storage) -> None:
+    def resend(self, storage: Storage) -> None:
         """Make a handle alive again that is not, since another was opened."""
         ...
 
@@ -51,7 +51,7 @@ class SqliteDisk:
     async def open(self) -> Storage:
         return build_storage(await open_store(self.path, SystemClock()))
 
-    def revive(self, storage: Storage) -> None:
+    def resend(self, storage: Storage) -> None:
         assert isinstance(storage.store, SqliteStore)
         self.change("INSERT INTO nodes (id) VALUES (?)", storage.store.node)
 
@@ -75,7 +75,7 @@ class MemoryDisk:
     async def open(self) -> Storage:
         return build_memory_storage(MemoryStore(self._database, SystemClock()))
 
-    def revive(self, storage: Storage) -> None:
+    def resend(self, storage: Storage) -> None:
         assert isinstance(storage.store, MemoryStore)
         node = storage.store.node
         self._database.transact(lambda db: db.nodes.put(node, node))

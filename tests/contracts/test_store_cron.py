@@ -319,7 +319,7 @@ def test_a_job_does_not_fire_into_a_conversation_that_another_daemon_has(storage
         await end(first, "arun-1")
         second = await disk.open()
         # Both are alive, and the conversation of the job is with the first.
-        disk.revive(first)
+        disk.resend(first)
         due = replace(JOB, next_at=200.0)
         with pytest.raises(Fenced):
             await fire(second, due, 2, next_at=300.0)

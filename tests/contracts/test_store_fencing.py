@@ -270,7 +270,7 @@ BESIDE = {
     # A new run of a workflow is nobody else's yet.
     "workflows.create",
     # Mail may come from any daemon. It is evicted where no run will read it, whoever has the conversation; see below.
-    *(f"mail.{name}" for name in ("send", "evict", "revive", "expire_dead", "set_muted")),
+    *(f"mail.{name}" for name in ("send", "evict", "resend", "expire_dead", "set_muted")),
     *(
         f"outbox.{name}"
         for name in ("add", "set_positions", "settle", "receive", "receive_checked", "expire", "resend")
@@ -389,7 +389,7 @@ def test_a_history_is_not_continued_in_a_conversation_that_was_deleted_meanwhile
         # Also if it is alive by now.
         for is_revived in (False, True):
             if is_revived:
-                disk.revive(first)
+                disk.resend(first)
             with pytest.raises(Fenced):
                 await first.store.begin(request("run-9"), now=3.0, epoch=1)
         assert await second.store.load(KEY) is None
@@ -452,7 +452,7 @@ async def three_nodes(disk: Disk) -> tuple[Storage, Storage, Storage]:
     living = await disk.open()
     await living.store.begin(request(), now=1.0)
     third = await disk.open()
-    disk.revive(living)
+    disk.resend(living)
     return dead, living, third
 
 

@@ -74,7 +74,7 @@ async def test_mail_that_is_sent_again_and_lost_again_is_told_of_again(storage: 
     await fill(storage, goal, sender, INBOX_CAPACITY + 1)
     for key, run_id in ((KEY, "run-3"), (OTHER, "run-4")):
         assert [each.mail_id for each in await tell(storage, key, run_id)] == ["mail-1"]
-    await storage.mail.revive("mail-1", now=NOW)
+    await storage.mail.resend("mail-1", now=NOW)
     assert [each.mail_id for each in await storage.mail.list_untold(OTHER)] == ["mail-2"]
     await fill(storage, goal, sender, INBOX_CAPACITY, first=100)
     assert "mail-1" in [each.mail_id for each in await storage.mail.list_untold(OTHER)]

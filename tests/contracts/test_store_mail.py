@@ -161,11 +161,11 @@ async def test_one_message_too_many_evicts_the_oldest(storage: Storage) -> None:
     assert found == [full[0], None, None]
     # Sent again, it is the newest, and evicts another.
     again = replace(full[0], id=make_resent_id(full[0]))
-    assert await storage.mail.revive("mail-1", now=NOW + 2) == (again, [full[2]])
+    assert await storage.mail.resend("mail-1", now=NOW + 2) == (again, [full[2]])
     assert (await storage.mail.list_unread(KEY))[-1] == again
     for unknown in ("mail-1", "mail-x"):
         with pytest.raises(NotFound):
-            await storage.mail.revive(unknown, now=NOW)
+            await storage.mail.resend(unknown, now=NOW)
 
 
 @with_storage
@@ -175,7 +175,7 @@ async def test_mail_that_its_sender_has_sent_again_is_not_delivered_twice(storag
     await storage.mail.evict(KEY, now=NOW)
     await storage.mail.send([replace(mail(goal), id=make_resent_id(mail(goal)))], now=NOW)
     with pytest.raises(Conflict):
-        await storage.mail.revive("mail-1", now=NOW)
+        await storage.mail.resend("mail-1", now=NOW)
     assert len(await storage.mail.list_unread(KEY)) == 1
 
 
@@ -185,7 +185,7 @@ async def test_mail_of_this_store_keeps_its_id_when_it_is_delivered_again(storag
     own = mail(goal, from_goal=goal.id)
     await storage.mail.send([own], now=NOW)
     await storage.mail.evict(KEY, now=NOW)
-    assert await storage.mail.revive("mail-1", now=NOW) == (own, [])
+    assert await storage.mail.resend("mail-1", now=NOW) == (own, [])
 
 
 @with_storage

@@ -171,7 +171,7 @@ async def test_the_next_daemon_takes_over_and_the_former_one_can_write_no_more(d
         with pytest.raises(Fenced, match="another daemon has taken over"):
             await first.workflows.start_attempt("wf-1", FIRST)
         assert await first.workflows.recover() == []
-        disk.revive(first)
+        disk.resend(first)
         with pytest.raises(Fenced):
             await first.workflows.end("wf-1", WorkflowStatus.COMPLETED, now=1.0)
         with pytest.raises(Fenced):

@@ -69,14 +69,14 @@ class Daemon:
         self.bus = Bus(clock=self.clock, reserve=storage.reserve_event_numbers)
         self.config = config
         self.registry = build_registry(self.config, paths)
-        hands = config.current.tools
-        self.master_key = MasterKey(paths.data / "vault.key", place=hands.vault.key, clock=self.clock)
+        settings = config.current.tools
+        self.master_key = MasterKey(paths.data / "vault.key", place=settings.vault.key, clock=self.clock)
         self.vault = Vault(
             secrets=storage.secrets,
             master=self.master_key,
             known=redactor,
             clock=self.clock,
-            decrypted_seconds=hands.vault.decrypted_seconds,
+            decrypted_seconds=settings.vault.decrypted_seconds,
         )
         self.models = LiveModels(
             config=self.config,

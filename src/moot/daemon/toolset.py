@@ -172,17 +172,17 @@ class Toolset:
         await asyncio.to_thread(cgroup.claim_own_group)
         await asyncio.to_thread(lambda: self.changes.recover(self.off_limits()))
         # A daemon that forgets its conversations forgets what they changed too.
-        if self._is_forgetful():
+        if self._is_store_in_memory():
             await asyncio.to_thread(self.changes.clear)
         self._d.supervisor.start("end what a killed daemon left", asyncio.to_thread(orphans.sweep))
         if self.servers.names():
             self.registry.await_listing(self._d.supervisor.start("list MCP tools", self.servers.refresh()))
 
-    def _is_forgetful(self) -> bool:
+    def _is_store_in_memory(self) -> bool:
         return self._d.config.current.store.kind == "memory"
 
     async def close(self) -> None:
-        if self._is_forgetful():
+        if self._is_store_in_memory():
             await asyncio.to_thread(self.changes.clear)
         await self.jobs.close()
         await self.servers.close()

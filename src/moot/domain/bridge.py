@@ -102,8 +102,8 @@ def _read(kind: BridgeType, data: dict[str, Any]) -> BridgeMessage:
     if parsed is None:
         raise BadRequest(f"`request_id` of {kind} must be a UUID", fix="A response repeats that of the request.")
     fields = _FIELDS[kind]
-    if stray := sorted(set(data) - set(fields)):
-        raise BadRequest(f"{kind} has no `{stray[0][:64]}`", fix=_FIX)
+    if unknown := sorted(set(data) - set(fields)):
+        raise BadRequest(f"{kind} has no `{unknown[0][:64]}`", fix=_FIX)
     for name, (wanted, is_required) in fields.items():
         if name not in data and is_required:
             raise BadRequest(f"{kind} needs `{name}`", fix=_FIX)

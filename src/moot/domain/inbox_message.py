@@ -149,7 +149,7 @@ def is_mail_id(text: str) -> bool:
     return text.startswith(_MAIL_ID) and _MESSAGE_ID.fullmatch(text) is not None
 
 
-def salvage_message(payload: bytes, from_goal: str) -> InboxMessage:
+def parse_partially(payload: bytes, from_goal: str) -> InboxMessage:
     """Return what can be read of a malformed message, so that its sender can be told. `from_goal` is the default."""
     given: Any = None
     # Whatever is wrong with it, the text is left.

@@ -83,8 +83,8 @@ def usefulness(memory: Memory, now: float) -> float:
     """
     age = max(0.0, now - max(memory.updated_at, memory.used_at)) / _DAY
     recency = 0.5 + 0.5 * 0.5 ** (age / HALF_LIFE_DAYS)
-    habit = 1.0 + min(1.0, log2(1 + memory.uses) / 6)
-    return float((0.5 + 0.5 * memory.confidence) * recency * habit)
+    frequency = 1.0 + min(1.0, log2(1 + memory.uses) / 6)
+    return float((0.5 + 0.5 * memory.confidence) * recency * frequency)
 
 
 def choose_helpful(

@@ -16,7 +16,7 @@ MOST_BY_SCHEMA = 12
 # How many characters before a message can affect how its beginning is read.
 _LONGEST_JOIN = 1_024
 # At least as long as the end of any encoded message that a following one of the same role is merged into.
-_SEAM = 32
+_TAIL_BYTES = 32
 
 
 class Safety(StrEnum):
@@ -76,24 +76,24 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
 class Encoding:
     """The bytes of a transcript's first `count` messages in one provider's format."""
 
-    __slots__ = ("_seam", "buffer", "count", "split_at")
+    __slots__ = ("_tail", "buffer", "count", "split_at")
 
     def __init__(self) -> None:
         self.buffer = bytearray()
         self.count = 0
         # Where the newest user message ends, and the bytes before that position.
         self.split_at = 0
-        self._seam = b""
+        self._tail = b""
 
     def split(self) -> None:
         """Mark the current end as the place where messages of a single request can be inserted."""
         self.split_at = len(self.buffer)
-        self._seam = bytes(self.buffer[-_SEAM:])
+        self._tail = bytes(self.buffer[-_TAIL_BYTES:])
 
     def split_place(self) -> int:
         """Return the place for inserting them; the end if the next message was merged into the previous one."""
-        kept = self.buffer[max(0, self.split_at - _SEAM) : self.split_at]
-        return self.split_at if self.split_at and kept == self._seam else len(self.buffer)
+        kept = self.buffer[max(0, self.split_at - _TAIL_BYTES) : self.split_at]
+        return self.split_at if self.split_at and kept == self._tail else len(self.buffer)
 
 
 # Python 3.11 takes thirty times as long to look up a member of an enumeration as a variable.

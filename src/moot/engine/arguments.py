@@ -40,10 +40,10 @@ def parse_arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:
 
 def add_ignored(result: ToolResult, arguments: dict[str, Any], spec: ToolSpec) -> ToolResult:
     """Append to a successful result which arguments were ignored."""
-    strays = [] if result.is_error else _list_strays(arguments, spec)
-    if not strays:
+    unknown = [] if result.is_error else _list_unknown(arguments, spec)
+    if not unknown:
         return result
-    named = ", ".join(repr(clean(each[:_NAME])) for each in strays[:_MOST_NAMED])
+    named = ", ".join(repr(clean(each[:_NAME])) for each in unknown[:_MOST_NAMED])
     return replace(result, content=f"{result.content}\n({spec.name} does not know {named}, which was ignored.)")
 
 
@@ -82,16 +82,16 @@ def _describe_misspelt(name: str, arguments: dict[str, Any], spec: ToolSpec) -> 
     Ignoring it silently could, for example, drop a misspelt limit.
     """
     properties: dict[str, Any] = spec.parameters.get("properties", {})
-    for stray in _list_strays(arguments, spec):
-        nearest = get_close_matches(_normalise_name(stray), map(_normalise_name, properties), n=1, cutoff=_LIKENESS)
+    for unknown in _list_unknown(arguments, spec):
+        nearest = get_close_matches(_normalise_name(unknown), map(_normalise_name, properties), n=1, cutoff=_LIKENESS)
         meant = next((each for each in properties if _normalise_name(each) in nearest), "")
         if meant or spec.parameters.get("additionalProperties") is False:
             did = f"did you mean {meant!r}? Nothing was done" if meant else f"it has {', '.join(properties)}"
-            return f"{name} has no parameter {clean(stray[:_NAME])!r}; {did}"
+            return f"{name} has no parameter {clean(unknown[:_NAME])!r}; {did}"
     return ""
 
 
-def _list_strays(arguments: dict[str, Any], spec: ToolSpec) -> list[str]:
+def _list_unknown(arguments: dict[str, Any], spec: ToolSpec) -> list[str]:
     """Return the names of arguments that the tool does not have. Null values are ignored: many models add them."""
     known, more = spec.parameters.get("properties"), spec.parameters.get("additionalProperties")
     if more is not False and (more or spec.takes_more or known is None):

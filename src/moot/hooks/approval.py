@@ -59,7 +59,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
     call: GateCall
     # The level of the auto-approve dial that approved it, and why a person would have been asked.
     level: AutoApproveLevel | None = None
-    waived: str = ""
+    waived_reason: str = ""
 
 
 class ApprovalGate:
@@ -145,7 +145,7 @@ class ApprovalGate:
                 tool=call.tool.spec.name,
                 state="granted",
                 by=f"auto_approve: {level}",
-                reason=judged.waived,
+                reason=judged.waived_reason,
                 call=show_start(render_line(call.tool, mask_arguments(call.tool.spec, call.arguments)), LINE),
             )
 
@@ -182,7 +182,7 @@ class ApprovalGate:
         if needed is None or needed.rank > level.rank:
             return Judgement(reason=reason, call=call)
         bound = call if reach is None else _bind(call, reach)
-        return Judgement(call=bound, level=level, waived=reason)
+        return Judgement(call=bound, level=level, waived_reason=reason)
 
     async def _make(self, call: GateCall, approval: Ask, proceed: Proceed) -> ToolResult:
         """Make an approved call. A day may have passed, so the call is checked again: what is blocked stays blocked."""

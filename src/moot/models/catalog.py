@@ -86,10 +86,10 @@ class Catalog:
                 f"Model '{config.name}' has the provider '{config.provider}', which makes no vectors.",
                 fix='Name a model with provider = "openai" in `embeddings` of [rag].',
             )
-        patience = self._build_patience(config)
-        return OpenAIEmbeddings(config, model, http=self._shared_http, key=self._key(config), patience=patience)
+        retry_policy = self._build_retry_policy(config)
+        return OpenAIEmbeddings(config, model, http=self._shared_http, key=self._key(config), retry_policy=retry_policy)
 
-    def _build_patience(self, config: ModelConfig) -> RetryPolicy:
+    def _build_retry_policy(self, config: ModelConfig) -> RetryPolicy:
         return RetryPolicy(retries=max(0, config.retries), rng=self._rng, clock=self._clock)
 
     async def find_problem(self, name: str) -> str:
@@ -130,7 +130,7 @@ class Catalog:
     def _build(self, config: ModelConfig) -> Model:
         _check_tools(config)
         model = self._adapter(config)
-        return RetryingModel(model, self._build_patience(config))
+        return RetryingModel(model, self._build_retry_policy(config))
 
     def _adapter(self, config: ModelConfig) -> Model:
         # Each adapter is imported when the first model needs it.

@@ -46,13 +46,13 @@ _decode = msgspec.json.Decoder(_Answer).decode
 class OpenAIEmbeddings:
     """The model `model` at the address of a configured model, with its key, proxy and retries."""
 
-    def __init__(self, config: ModelConfig, model: str, *, http: Http, key: Key, patience: RetryPolicy) -> None:
+    def __init__(self, config: ModelConfig, model: str, *, http: Http, key: Key, retry_policy: RetryPolicy) -> None:
         # The prices of a table are those of the model it names.
         is_its_own = config.model == model
         prices = (config.price_prompt, config.price_completion) if is_its_own else (0.0, 0.0)
         self._config = replace(config, model=model, price_prompt=prices[0], price_completion=prices[1])
         self._endpoint = Endpoint(self._config, "/embeddings", http=http, key=key)
-        self._patience = patience
+        self._retry_policy = retry_policy
         self.model = model
         self.address = self._endpoint.url.authority
 
@@ -75,7 +75,7 @@ class OpenAIEmbeddings:
 
     async def _request(self, texts: Sequence[str]) -> Embeddings:
         body = msgspec.json.encode({"model": self.model, "input": list(texts)})
-        async with aclosing(self._patience.retry(lambda: self._try(body, len(texts)))) as events:
+        async with aclosing(self._retry_policy.retry(lambda: self._try(body, len(texts)))) as events:
             async for event in events:
                 if isinstance(event, Embeddings):
                     return event

@@ -44,8 +44,8 @@ class PromptMasker:
             self._edition = edition
             self._texts.clear()
             self._tools.clear()
-        veiled = self._mask_transcript(prompt.transcript, edition)
-        known = dict(veiled.known)
+        masked_transcript = self._mask_transcript(prompt.transcript, edition)
+        known = dict(masked_transcript.known)
         system = tuple(self.masks.mask_personal(self._mask_fixed(text), known) for text in prompt.system)
         context = tuple(mask_message(message, self.masks, known) for message in prompt.context)
         tail = tuple(mask_message(message, self.masks, known) for message in prompt.tail)
@@ -53,19 +53,19 @@ class PromptMasker:
         if all(masked is spec for masked, spec in zip(tools, prompt.tools, strict=True)):
             # An adapter identifies the tools it has encoded by the tuple object.
             tools = prompt.tools
-        transcript = prompt.transcript if veiled.copy is None else veiled.copy
+        transcript = prompt.transcript if masked_transcript.copy is None else masked_transcript.copy
         masked = replace(prompt, system=system, transcript=transcript, context=context, tail=tail, tools=tools)
         return masked, known
 
     def _mask_transcript(self, transcript: Transcript, edition: int) -> "_MaskedTranscript":
-        veiled = self._masked.get(transcript)
-        if veiled is not None and veiled.edition == edition:
-            veiled.advance(transcript, self.masks)
-            return veiled
+        cached = self._masked.get(transcript)
+        if cached is not None and cached.edition == edition:
+            cached.advance(transcript, self.masks)
+            return cached
         fresh = _MaskedTranscript(edition)
         fresh.advance(transcript, self.masks)
-        if veiled is not None:
-            fresh.keep_encodings(veiled)
+        if cached is not None:
+            fresh.keep_encodings(cached)
         self._masked[transcript] = fresh
         return fresh
 

@@ -79,9 +79,9 @@ class RetryPolicy:
 class RetryingModel(ModelWrapper[Model]):
     """A model that retries failed requests. Once any output was visible a failure is final, so nothing is repeated."""
 
-    def __init__(self, inner: Model, patience: RetryPolicy) -> None:
+    def __init__(self, inner: Model, retry_policy: RetryPolicy) -> None:
         super().__init__(inner)
-        self._patience = patience
+        self._retry_policy = retry_policy
         # The window that the server named when it refused a request as too long.
         self._named_window = 0
 
@@ -95,7 +95,7 @@ class RetryingModel(ModelWrapper[Model]):
         return not self._named_window and self.inner.window_is_assumed
 
     def stream(self, prompt: Prompt) -> AsyncGenerator[ModelEvent, None]:
-        return self._patience.retry(lambda: self.inner.stream(prompt), self._note_window)
+        return self._retry_policy.retry(lambda: self.inner.stream(prompt), self._note_window)
 
     def _note_window(self, error: ModelError) -> None:
         self._named_window = error.window or self._named_window

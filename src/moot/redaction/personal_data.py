@@ -110,22 +110,24 @@ def _find_emails(text: str) -> Iterator[PersonalData]:
 
 
 def _find_lettered_ids(text: str) -> Iterator[PersonalData]:
-    for kind, pattern, proves in _LETTERED:
+    for kind, pattern, is_valid in _LETTERED:
         for match in pattern.finditer(text):
-            yield from _find_proven(kind, text, match.span(), proves)
+            yield from _find_validated(kind, text, match.span(), is_valid)
     for match in _FISCAL_END.finditer(text):
         if match.start() >= _FISCAL_NAME:
-            yield from _find_proven("FISCAL", text, (match.start() - _FISCAL_NAME, match.end()), ids.is_fiscal)
+            yield from _find_validated("FISCAL", text, (match.start() - _FISCAL_NAME, match.end()), ids.is_fiscal)
     if "2A" in text or "2B" in text:
         for match in _CORSICAN.finditer(text):
-            yield from _find_proven("NIR", text, match.span(), ids.is_nir)
+            yield from _find_validated("NIR", text, match.span(), ids.is_nir)
 
 
-def _find_proven(kind: str, text: str, span: tuple[int, int], proves: Callable[[str], bool]) -> Iterator[PersonalData]:
+def _find_validated(
+    kind: str, text: str, span: tuple[int, int], is_valid: Callable[[str], bool]
+) -> Iterator[PersonalData]:
     start, end = span
     before, after = text[start - 1 : start] if start else "", text[end : end + 1]
     alone = not (before.isalnum() or before == "_" or after.isalnum() or after == "_")
-    if alone and proves(text[start:end]):
+    if alone and is_valid(text[start:end]):
         yield PersonalData(kind, text[start:end], start, end)
 
 
@@ -138,10 +140,10 @@ def _find_numbers(text: str) -> Iterator[PersonalData]:
         start, end = row.start(), row.end() + 2
         while start and row.start() - start < 2 and text[start - 1] in "+(":
             start -= 1
-        for kind, least, pattern, proves in _RULES:
+        for kind, least, pattern, is_valid in _RULES:
             if count >= least:
                 yield from (
                     PersonalData(kind, match[0], match.start(), match.end())
                     for match in pattern.finditer(text, start, end)
-                    if proves(match[0])
+                    if is_valid(match[0])
                 )

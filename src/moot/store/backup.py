@@ -105,7 +105,7 @@ def restore_backup(backup: Path, target: Path) -> Path | None:
         make_private_folder(target.parent)
         clear_unfinished(target.parent)
         with being_written(part):
-            copy_proven(backup, part)
+            copy_verified(backup, part)
         aside = _set_aside(target) if os.path.lexists(target) else None
         os.replace(part, target)
         sync_directory(target.parent)
@@ -116,7 +116,7 @@ def restore_backup(backup: Path, target: Path) -> Path | None:
     return aside
 
 
-def copy_proven(backup: Path, part: Path) -> None:
+def copy_verified(backup: Path, part: Path) -> None:
     """Copy a backup, migrate it to the current schema and check its integrity."""
     try:
         source = apsw.Connection(str(backup), flags=apsw.SQLITE_OPEN_READONLY)

@@ -107,8 +107,8 @@ class SqliteMail:
             return 0
         return await self._store.write(lambda db: _expire_dead(db, before, batch), "retention")
 
-    async def revive(self, mail_id: str, *, now: float) -> tuple[Mail, list[Mail]]:
-        return await self._store.write(lambda db: _revive(db, mail_id, now), "mail")
+    async def resend(self, mail_id: str, *, now: float) -> tuple[Mail, list[Mail]]:
+        return await self._store.write(lambda db: _resend(db, mail_id, now), "mail")
 
 
 def _list_correlated(db: apsw.Connection, correlation_id: str) -> list[Mail]:
@@ -228,7 +228,7 @@ def _expire_dead(db: apsw.Connection, before: float, batch: int) -> int:
     return count
 
 
-def _revive(db: apsw.Connection, mail_id: str, now: float) -> tuple[Mail, list[Mail]]:
+def _resend(db: apsw.Connection, mail_id: str, now: float) -> tuple[Mail, list[Mail]]:
     mail = _find_dead(db, mail_id)
     if mail is None:
         raise NotFound(f"there is no evicted mail {mail_id}", fix="List it with `moot peers dead`.")

@@ -51,7 +51,7 @@ class Writer:
         self._jobs: SimpleQueue[list[StoreJob] | None] = SimpleQueue()
         self._lingering: list[StoreJob] = []
         self._is_soon = False
-        self._patience: Timer | None = None
+        self._linger_timer: Timer | None = None
         self._closed = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._log_pages = 0
@@ -87,8 +87,8 @@ class Writer:
     def linger(self, work: Work[T], name: str = "") -> asyncio.Future[T]:
         """Queue a transaction that nobody waits for: it shares the next commit, or runs alone after a short delay."""
         future = self._queue_lingering(work, name)
-        if self._patience is None:
-            self._patience = self._clock.call_later(_LINGER_SECONDS, self._hand_over)
+        if self._linger_timer is None:
+            self._linger_timer = self._clock.call_later(_LINGER_SECONDS, self._hand_over)
         return future
 
     def _queue_lingering(self, work: Work[T], name: str) -> asyncio.Future[T]:
@@ -99,9 +99,9 @@ class Writer:
         return future
 
     def _hand_over(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
+            self._linger_timer = None
         self._is_soon = False
         if self._lingering:
             # As one item, so that all are committed together.

@@ -36,7 +36,7 @@ def make(
         model,
         http=lambda: client or HttpClient(SystemClock()),
         key=Key.with_value(key, model=config.name) if key else Key(model=config.name),
-        patience=RetryPolicy(retries=0, rng=Random(1), clock=SystemClock()),
+        retry_policy=RetryPolicy(retries=0, rng=Random(1), clock=SystemClock()),
     )
 
 

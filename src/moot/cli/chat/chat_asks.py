@@ -37,7 +37,7 @@ class ChatAsks:
         # Closed asks by id and attempt, which a list already requested may still contain.
         self._closed: set[tuple[str, int]] = set()
         # The approvals that were open when the connection was lost.
-        self._stranded: dict[str, pb.ApprovalEvent] = {}
+        self._left_approvals: dict[str, pb.ApprovalEvent] = {}
         # The asks for which the person was called.
         self._called: set[str] = set()
         self._partial_answer = PartialAnswer()
@@ -55,12 +55,12 @@ class ChatAsks:
         self._listed.pop(ask_id, None)
         self._closed.add((ask_id, attempt))
 
-    def keep_stranded(self, approvals: dict[str, pb.ApprovalEvent]) -> None:
+    def keep_left_approvals(self, approvals: dict[str, pb.ApprovalEvent]) -> None:
         """Keep showing the approvals of a run whose stream was lost."""
-        self._stranded |= approvals
+        self._left_approvals |= approvals
 
-    def forget_stranded(self) -> None:
-        self._stranded = {}
+    def forget_left_approvals(self) -> None:
+        self._left_approvals = {}
 
     def call_person(self, ask_id: str) -> None:
         """Call the person once for each ask, wherever it is reported first."""
@@ -73,8 +73,8 @@ class ChatAsks:
         known = {approval.ask_id for approval in followed}
         waiting = [info for info in self._listed.values() if info.kind != "question" and info.ask_id not in known]
         known |= {info.ask_id for info in waiting}
-        stranded = [approval for approval in self._stranded.values() if approval.ask_id not in known]
-        return [*followed, *map(approval_from_ask, waiting), *stranded]
+        left = [approval for approval in self._left_approvals.values() if approval.ask_id not in known]
+        return [*followed, *map(approval_from_ask, waiting), *left]
 
     def find_question(self) -> pb.AskUserEvent | None:
         followed = next((view.question for view in self._chat.views if view.question is not None), None)

@@ -82,7 +82,7 @@ class ChatController:
         await self.mode.refresh()
         # Subscribe before reading the history, so that nothing is missed.
         events = await connection.subscribe()
-        self._asks.forget_stranded()
+        self._asks.forget_left_approvals()
         self._others.on_run_ended()
         if self._entered:
             self._others.catch_up(await self.history(), unsent=self._messages.list_unsent())
@@ -229,7 +229,7 @@ class ChatController:
             # What was shown to its end has been read.
             self._connection.post(pb.ClientMessage(visit=pb.VisitMsg(agent=self.agent, sender=self.sender)))
         except Unreachable:
-            self._asks.keep_stranded(view.approvals)
+            self._asks.keep_left_approvals(view.approvals)
             raise
         finally:
             self._others.on_run_ended()

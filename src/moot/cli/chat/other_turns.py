@@ -104,7 +104,7 @@ class OtherTurns:
         self._activity_changed = True
         self.activity = Activity(time.monotonic)
         # This chat's messages that were queued when the connection was lost.
-        self._stranded: list[str] = []
+        self._unconfirmed: list[str] = []
         # The latest messages between agents that were shown.
         self._mail_shown: deque[Line] = deque(maxlen=_MAIL_KEPT)
         self.queued: list[QueuedMessage] = []
@@ -125,7 +125,7 @@ class OtherTurns:
         found = turns(history.messages)
         self.queued = list_queued(history)
         lost, self._cut_off = {view.user_seq for view in self._cut_off}, []
-        self._stranded = []
+        self._unconfirmed = []
         for turn in found:
             question = turn[0]
             if not question.outcome:
@@ -146,7 +146,7 @@ class OtherTurns:
         if view.started:
             self._cut_off.append(view)
         elif view.echo:
-            self._stranded.append(view.content)
+            self._unconfirmed.append(view.content)
 
     def render_archive(self, info: pb.ArchiveInfo) -> list[Line]:
         """Show a manual archive, made here or elsewhere, once."""
@@ -173,7 +173,7 @@ class OtherTurns:
         own = Counter(self._chat.list_queued_contents())
         others: list[QueuedMessage] = []
         # Messages queued at the disconnect may be in the last list or newer than it.
-        late = Counter(self._stranded) - Counter(message.content for message in self.queued)
+        late = Counter(self._unconfirmed) - Counter(message.content for message in self.queued)
         known = [replace(message, position=position) for position, message in enumerate(self.queued, 1)]
         for message in [*known, *map(QueuedMessage, late.elements())]:
             if own[message.content] > 0:

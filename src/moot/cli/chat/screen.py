@@ -93,14 +93,14 @@ class Screen:
 
     def __init__(
         self,
-        player: ScreenController,
+        controller: ScreenController,
         completer: Completer,
         *,
         options: ScreenOptions = ScreenOptions(),  # noqa: B008 - a frozen value
         terminal_input: Input | None = None,
         terminal_output: Output | None = None,
     ) -> None:
-        self._controller = player
+        self._controller = controller
         self.shows_private = options.shows_private
         self.text_format = TextFormat(self.columns, options.markdown, options.links, lambda: self.shows_private)
         self._pending: list[Line] = []

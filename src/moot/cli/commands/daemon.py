@@ -78,14 +78,14 @@ def down(now: bool, timeout: float) -> None:
     Shows what it waits for, and then what was interrupted.
     """
     home = find_paths()
-    farewell = Shutdown(stopped=False)
+    shutdown = Shutdown(stopped=False)
     if daemon_process.is_locked(home.lock):
-        farewell = asyncio.run(stop_daemon.stop(home, now=now, seconds=timeout))
+        shutdown = asyncio.run(stop_daemon.stop(home, now=now, seconds=timeout))
     output.emit(
-        stop_daemon.shutdown_data(farewell),
+        stop_daemon.shutdown_data(shutdown),
         render=lambda _: (
-            output.wrap_prose(stop_daemon.render_shutdown(farewell), sys.stdout, indent="  ")
-            if farewell.stopped
+            output.wrap_prose(stop_daemon.render_shutdown(shutdown), sys.stdout, indent="  ")
+            if shutdown.stopped
             else "The daemon is not running."
         ),
     )

@@ -187,7 +187,9 @@ def _render_broker(stats: pb.DaemonStats) -> list[str]:
 
 
 def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo], jobs: list[pb.JobInfo]) -> str:
-    doors = "".join(f", {name} {sanitize.line(at)}" for name, at in (("http", stats.http), ("tcp", stats.tcp)) if at)
+    addresses = "".join(
+        f", {name} {sanitize.line(at)}" for name, at in (("http", stats.http), ("tcp", stats.tcp)) if at
+    )
     counted = stats.registered_agents
     count = f"{numbers.format_plural(counted, 'agent')}, default" if counted else "Default"
     # Only the owner is told the load, and the process.
@@ -195,7 +197,7 @@ def _render_status(stats: pb.DaemonStats, active: list[pb.ActiveConversationInfo
     load = f"{connected}, {stats.rss_bytes // 1_048_576} MB" if stats.rss_bytes else connected
     process = f" (pid {stats.pid})" if stats.pid else ""
     heads = [
-        f"Moot {sanitize.line(stats.version)}{process}, up {timedelta(seconds=stats.uptime_secs)}{doors}",
+        f"Moot {sanitize.line(stats.version)}{process}, up {timedelta(seconds=stats.uptime_secs)}{addresses}",
         f"{count} model {sanitize.line(stats.active_model) or 'none'}, mode {sanitize.line(stats.mode)}{load}",
     ]
     lines = [output.wrap_prose(line, sys.stdout, indent="  ") for line in (*heads, *_render_sandbox(stats))]

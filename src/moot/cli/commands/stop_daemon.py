@@ -53,15 +53,15 @@ async def stop(home: Paths, *, now: bool, seconds: float) -> Shutdown:
     """Tell the daemon to stop and wait until it has exited, showing what it waits for."""
     with output.progress("Stopping the daemon") as bar:
         async with AsyncExitStack() as stack:
-            farewell, feed = Shutdown(), None
+            shutdown, feed = Shutdown(), None
             # Stop the daemon even if it does not report its state.
             with suppress(MootError, TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
                     connection = await stack.enter_async_context(connect(home.socket))
-                    farewell, feed = await _fetch_live_runs(connection)
+                    shutdown, feed = await _fetch_live_runs(connection)
             if not now:
-                _show_waiting(farewell, bar)
-            return await _wait_until_stopped(home, farewell, feed, now=now, seconds=seconds)
+                _show_waiting(shutdown, bar)
+            return await _wait_until_stopped(home, shutdown, feed, now=now, seconds=seconds)
 
 
 async def _fetch_live_runs(connection: Connection) -> tuple[Shutdown, AsyncGenerator[pb.AgentEventMsg, None]]:
@@ -74,13 +74,13 @@ async def _fetch_live_runs(connection: Connection) -> tuple[Shutdown, AsyncGener
 
 
 async def _wait_until_stopped(
-    home: Paths, farewell: Shutdown, feed: AsyncGenerator[pb.AgentEventMsg, None] | None, *, now: bool, seconds: float
+    home: Paths, shutdown: Shutdown, feed: AsyncGenerator[pb.AgentEventMsg, None] | None, *, now: bool, seconds: float
 ) -> Shutdown:
     problem: MootError | None = None
     async with asyncio.TaskGroup() as beside:
-        listening = beside.create_task(_record_ends(feed, farewell)) if feed is not None else None
+        listening = beside.create_task(_record_ends(feed, shutdown)) if feed is not None else None
         try:
-            farewell.stopped = await asyncio.to_thread(daemon_process.stop, home, now=now, seconds=seconds)
+            shutdown.stopped = await asyncio.to_thread(daemon_process.stop, home, now=now, seconds=seconds)
         except MootError as error:
             # Raised outside the task group, which would wrap it in an exception group.
             problem = error
@@ -88,55 +88,55 @@ async def _wait_until_stopped(
                 listening.cancel()
     if problem is not None:
         raise problem
-    return farewell
+    return shutdown
 
 
-async def _record_ends(feed: AsyncGenerator[pb.AgentEventMsg, None], farewell: Shutdown) -> None:
+async def _record_ends(feed: AsyncGenerator[pb.AgentEventMsg, None], shutdown: Shutdown) -> None:
     """Record how turns end until the connection closes."""
     try:
         async with aclosing(feed) as events:
             async for event in events:
                 if event.kind == pb.DONE:
-                    farewell.ends[event.agent, event.sender] = event.content
+                    shutdown.ends[event.agent, event.sender] = event.content
     except MootError:
         return
 
 
-def _show_waiting(farewell: Shutdown, bar: Spinner) -> None:
-    waited = farewell.list_finishing()
+def _show_waiting(shutdown: Shutdown, bar: Spinner) -> None:
+    waited = shutdown.list_finishing()
     if not waited:
         return
     what = f"{numbers.format_plural(len(waited), 'run')} to finish: {_render_names(waited)}"
-    text = f"Waiting up to {farewell.grace:g} s for {what}. `moot down --now` does not wait."
+    text = f"Waiting up to {shutdown.grace:g} s for {what}. `moot down --now` does not wait."
     bar.say(output.wrap_prose(text, indent="  "))
 
 
-def render_shutdown(farewell: Shutdown) -> str:
+def render_shutdown(shutdown: Shutdown) -> str:
     """The summary for a terminal."""
     lines = ["Stopped."]
-    if cut_off := farewell.list_cut_off():
+    if cut_off := shutdown.list_cut_off():
         lines.append(
             f"Interrupted: {_render_names(cut_off)}. Completed steps are kept; send the message again to continue."
         )
-    if goes_on := farewell.list_continuing():
+    if goes_on := shutdown.list_continuing():
         lines.append(f"Continues at the next start: {_render_names(goes_on)}.")
-    if farewell.jobs:
+    if shutdown.jobs:
         named = [
             f"{sanitize.cut_at_word(job_lines.render_command(info), 60)} ({job_lines.render_owner(info)})"
-            for info in farewell.jobs
+            for info in shutdown.jobs
         ]
         lines.append(f"Ended with it: {_render_first(named)}.")
     return "\n".join(lines)
 
 
-def shutdown_data(farewell: Shutdown) -> dict[str, object]:
+def shutdown_data(shutdown: Shutdown) -> dict[str, object]:
     """The summary for --json; empty lists are left out."""
     beside = {
-        "interrupted": [plain_data.dump_run(info) for info in farewell.list_cut_off()],
-        "goes_on": [plain_data.dump_run(info) for info in farewell.list_continuing()],
-        "commands": [plain_data.dump_job(info) for info in farewell.jobs],
+        "interrupted": [plain_data.dump_run(info) for info in shutdown.list_cut_off()],
+        "goes_on": [plain_data.dump_run(info) for info in shutdown.list_continuing()],
+        "commands": [plain_data.dump_job(info) for info in shutdown.jobs],
     }
-    return {"stopped": farewell.stopped} | {name: found for name, found in beside.items() if found}
+    return {"stopped": shutdown.stopped} | {name: found for name, found in beside.items() if found}
 
 
 def _render_names(infos: list[pb.RunInfo]) -> str:

@@ -18,7 +18,7 @@ from moot.cli.name_completion import complete_agents, complete_workflow_runs, co
 from moot.cli.options import cwd_option, sender_option
 from moot.cli.program import hint
 from moot.cli.render import cron_lines, sanitize, terminal, workflow_lines
-from moot.cli.render.workflow_lines import Picture
+from moot.cli.render.workflow_lines import Canvas
 from moot.client.errors import RunFailed
 from moot.domain.errors import BadRequest, NotFound, TooLarge
 from moot.domain.workflow_file import SUFFIX
@@ -299,13 +299,13 @@ def _choose_schedule(options: dict[str, str], info: pb.WorkflowInfo) -> tuple[st
 # ---- output ---------------------------------------------------------------------------------------
 
 
-def _make_picture(ascii_only: bool) -> Picture:
+def _make_canvas(ascii_only: bool) -> Canvas:
     is_plain = ascii_only or not workflow_lines.can_draw()
-    return Picture(width=max(0, terminal.terminal_width() - 1), ascii_only=is_plain)
+    return Canvas(width=max(0, terminal.terminal_width() - 1), ascii_only=is_plain)
 
 
 def _render_run(info: pb.WorkflowRunInfo, *, ascii_only: bool) -> str:
-    drawn = workflow_lines.render_run(info, time.time(), _make_picture(ascii_only))
+    drawn = workflow_lines.render_run(info, time.time(), _make_canvas(ascii_only))
     results = workflow_lines.render_results(info) if info.status == "completed" else ""
     return f"{drawn}\n\n{results}" if results else drawn
 
@@ -323,7 +323,7 @@ def _show_plan(text: str, sender: str, *, ascii_only: bool) -> None:
     info = _get_workflow(text, sender)
     output.emit(
         workflow_lines.dump_workflow(info),
-        render=lambda _: workflow_lines.render_plan(info, _make_picture(ascii_only)),
+        render=lambda _: workflow_lines.render_plan(info, _make_canvas(ascii_only)),
     )
 
 

@@ -75,7 +75,7 @@ class RunFollower:
         self._position = 0
         self._patience = asyncio.Timeout(None)
         self._front: list[pb.AskInfo] = []
-        self._in_vain = False
+        self._waits_for_person = False
 
     async def run(self) -> int:
         """Connect and follow; returns the exit code."""
@@ -150,7 +150,7 @@ class RunFollower:
             return error
         if self._left is not None:
             return self._leave_waiting(self._left)
-        if self._in_vain:
+        if self._waits_for_person:
             return self._leave_queue(bar)
         if self._interrupts:
             raise KeyboardInterrupt from None
@@ -176,7 +176,7 @@ class RunFollower:
             fresh = [] if self._answer.agent else [info for info in front if info.ask_id not in known]
             self._front = front
             if fresh and _is_unattended():
-                self._in_vain = True
+                self._waits_for_person = True
                 connection.close()
                 return
             for info in fresh:
@@ -195,7 +195,7 @@ class RunFollower:
             shown = [line for info in self._front for line in open_asks.render_ask(info)]
             text = "\n".join(["the run ahead waits for a person:", *shown])
         error: MootError = (
-            WaitingForPerson(text, fix=fix) if self._in_vain else TimedOut(f"still queued: {text}", fix=fix)
+            WaitingForPerson(text, fix=fix) if self._waits_for_person else TimedOut(f"still queued: {text}", fix=fix)
         )
         if output.wants_json():
             waits: dict[str, Any] = {"outcome": "queued", "position": self._position}
@@ -203,7 +203,7 @@ class RunFollower:
             output.emit(self._target.shape | self._answer.data() | waits, error=error)
         else:
             output.print_error(error)
-        return int(Exit.WAITING if self._in_vain else Exit.TIMED_OUT)
+        return int(Exit.WAITING if self._waits_for_person else Exit.TIMED_OUT)
 
     # ---- while it runs ----
 

@@ -8,7 +8,7 @@ import time
 from moot.cli import output
 from moot.cli.connect import daemon_client
 from moot.cli.render import terminal, workflow_lines
-from moot.cli.render.workflow_lines import Picture
+from moot.cli.render.workflow_lines import Canvas
 from moot.client.connection import Connection
 from moot.client.errors import WaitingForPerson
 from moot.wire import moot_pb2 as pb
@@ -61,8 +61,8 @@ def _next_of(info: pb.WorkflowRunInfo, seconds: float) -> pb.GetWorkflowRunMsg:
 
 def _render_screen(info: pb.WorkflowRunInfo) -> str:
     columns, rows = os.get_terminal_size(sys.stdout.fileno())
-    picture = Picture(width=columns, rows=rows, ascii_only=not workflow_lines.can_draw())
-    drawn = workflow_lines.render_run(info, time.time(), picture).split("\n")
+    canvas = Canvas(width=columns, rows=rows, ascii_only=not workflow_lines.can_draw())
+    drawn = workflow_lines.render_run(info, time.time(), canvas).split("\n")
     drawn = [*drawn, "", terminal.paint("Ctrl-C leaves; the workflow continues.", dim=True)][: max(1, rows - 1)]
     return _HOME + "".join(f"{row}{_REST}\n" for row in drawn) + _BELOW
 

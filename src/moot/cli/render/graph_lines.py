@@ -27,7 +27,7 @@ _DRAWN = _Signs("├─ ", "└─ ", "│  ", "→", "←", "↑", "…")
 _ASCII = _Signs("|- ", "`- ", "|  ", "->", "<-", "^", "...")
 
 
-class _Paper(NamedTuple):
+class _Canvas(NamedTuple):
     """What all lines of a drawing share."""
 
     width: int
@@ -57,7 +57,7 @@ def render_tree(page: pb.GraphPage, width: int, *, ascii_only: bool) -> list[str
     under = signs.line if edges.get(entity.id) else "   "
     rows += [terminal.paint(_clip(f"{under}{sanitize.line(each)}", width, signs), dim=True) for each in details]
     remarks = {fact.number: _render_remarks(fact, contested.get(fact.number, "")) for fact in page.facts}
-    rows += _draw(entity.id, edges, "", _Paper(width, signs, remarks))
+    rows += _draw(entity.id, edges, "", _Canvas(width, signs, remarks))
     if not page.facts:
         rows.append("No facts.")
     if page.truncated:
@@ -89,9 +89,9 @@ def _arrange(start: str, facts: Sequence[pb.GraphFact]) -> dict[str, list[_Edge]
     return edges
 
 
-def _draw(node: str, edges: dict[str, list[_Edge]], under: str, paper: _Paper) -> list[str]:
+def _draw(node: str, edges: dict[str, list[_Edge]], under: str, canvas: _Canvas) -> list[str]:
     rows: list[str] = []
-    width, signs = paper.width, paper.signs
+    width, signs = canvas.width, canvas.signs
     below = edges.get(node, [])
     for number, edge in enumerate(below, 1):
         is_last = number == len(below)
@@ -99,11 +99,11 @@ def _draw(node: str, edges: dict[str, list[_Edge]], under: str, paper: _Paper) -
         text = f"{sanitize.line(edge.fact.predicate)} {arrow} {_render_node(edge.node, edge.type)}"
         text += f" {signs.again}" if edge.is_again and edge.node != node else ""
         # A long name is cut, not what is remarked about the fact.
-        remarks = paper.remarks[edge.fact.number]
+        remarks = canvas.remarks[edge.fact.number]
         room = max(_NARROWEST, width - sanitize.columns(remarks)) if width else 0
         rows.append(_clip(f"{under}{signs.last if is_last else signs.branch}{text}", room, signs) + remarks)
         if not edge.is_again:
-            rows += _draw(edge.node, edges, f"{under}{'   ' if is_last else signs.line}", paper)
+            rows += _draw(edge.node, edges, f"{under}{'   ' if is_last else signs.line}", canvas)
     return rows
 
 

@@ -38,7 +38,7 @@ _STATES = {
 _SHORT = {"waiting for approval": "waiting"}
 
 
-class Picture(NamedTuple):
+class Canvas(NamedTuple):
     """How a graph is drawn: columns (0 is unlimited) and rows of the screen, and whether only in ASCII."""
 
     width: int = 0
@@ -55,7 +55,7 @@ def can_draw() -> bool:
     return True
 
 
-def render_run(run: pb.WorkflowRunInfo, now: float, picture: Picture) -> str:
+def render_run(run: pb.WorkflowRunInfo, now: float, canvas: Canvas) -> str:
     """Return a run with the graph of its steps, each with its state."""
     done = sum(step.state in _ENDED for step in run.steps)
     took = run_lines.format_duration(max(0.0, (run.ended_at or now) - run.created_at))
@@ -67,14 +67,14 @@ def render_run(run: pb.WorkflowRunInfo, now: float, picture: Picture) -> str:
     waiting = sum(step.state == "waiting for approval" for step in run.steps)
     notes = [f"{numbers.format_plural(waiting, 'step')} waiting for you: {hint('moot inbox')}"] if waiting else []
     if run.error and run.status == "failed":
-        notes.append(terminal.paint(sanitize.line(hint(run.error), picture.width), fg="red"))
+        notes.append(terminal.paint(sanitize.line(hint(run.error), canvas.width), fg="red"))
     if run.taint:
         notes.append(f"contains text from {sanitize.line(run.taint)}")
-    rows = render_steps(run.steps, now, picture)
-    return "\n".join([*head, "", *_choose_rows(rows, run.steps, picture), *([""] if notes else []), *notes])
+    rows = render_steps(run.steps, now, canvas)
+    return "\n".join([*head, "", *_choose_rows(rows, run.steps, canvas), *([""] if notes else []), *notes])
 
 
-def render_plan(workflow: pb.WorkflowInfo, picture: Picture) -> str:
+def render_plan(workflow: pb.WorkflowInfo, canvas: Canvas) -> str:
     """Return a workflow that is not running: the graph of its steps and when it runs by itself."""
     lines = [terminal.paint(sanitize.line(workflow.name), bold=True)]
     lines += [sanitize.line(workflow.description)] if workflow.description else []
@@ -84,17 +84,15 @@ def render_plan(workflow: pb.WorkflowInfo, picture: Picture) -> str:
         lines.append(f"schedule: {sanitize.line(workflow.schedule)} {sanitize.line(workflow.timezone)}".rstrip())
     if workflow.taint:
         lines.append(f"contains text from {sanitize.line(workflow.taint)}")
-    return "\n".join([*lines, "", *render_steps(workflow.steps, 0.0, picture)])
+    return "\n".join([*lines, "", *render_steps(workflow.steps, 0.0, canvas)])
 
 
-def render_steps(steps: Sequence[pb.WorkflowStepInfo], now: float, picture: Picture) -> list[str]:
+def render_steps(steps: Sequence[pb.WorkflowStepInfo], now: float, canvas: Canvas) -> list[str]:
     """Return one row for each step: its place in the graph, its name, its state and the beginning of its result."""
-    width = picture.width
-    symbols = {step.id: _choose_symbol(step, picture) for step in steps}
+    width = canvas.width
+    symbols = {step.id: _choose_symbol(step, canvas) for step in steps}
     most = max(4, width // 6) if width else 40
-    lanes = draw_lanes(
-        [(step.id, step.depends_on) for step in steps], symbols, most=most, ascii_only=picture.ascii_only
-    )
+    lanes = draw_lanes([(step.id, step.depends_on) for step in steps], symbols, most=most, ascii_only=canvas.ascii_only)
     graph = lanes or [symbols[step.id] for step in steps]
     columns = _Columns(steps, max(map(len, graph), default=0), width, is_listed=lanes is None)
     return [columns.render(step, drawn, now) for step, drawn in zip(steps, graph, strict=True)]
@@ -142,9 +140,9 @@ class _Columns:
         return sanitize.line(f"{after}{text}")
 
 
-def _choose_symbol(step: pb.WorkflowStepInfo, picture: Picture) -> str:
+def _choose_symbol(step: pb.WorkflowStepInfo, canvas: Canvas) -> str:
     state = _STATES.get(step.state, _STATES[""])
-    return state.plain if picture.ascii_only else state.symbol
+    return state.plain if canvas.ascii_only else state.symbol
 
 
 def _format_time(step: pb.WorkflowStepInfo, now: float) -> str:
@@ -153,10 +151,10 @@ def _format_time(step: pb.WorkflowStepInfo, now: float) -> str:
     return run_lines.format_duration(max(0.0, (step.ended_at or now) - step.started_at))
 
 
-def _choose_rows(rows: list[str], steps: Sequence[pb.WorkflowStepInfo], picture: Picture) -> list[str]:
+def _choose_rows(rows: list[str], steps: Sequence[pb.WorkflowStepInfo], canvas: Canvas) -> list[str]:
     """Return the rows that fit the screen: from just above the first step that has not ended."""
-    room = picture.rows - _OTHER_ROWS
-    if not picture.rows or len(rows) <= room:
+    room = canvas.rows - _OTHER_ROWS
+    if not canvas.rows or len(rows) <= room:
         return rows
     room = max(1, room)
     first = next((at for at, step in enumerate(steps) if step.state not in _ENDED), len(rows))

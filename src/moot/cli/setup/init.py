@@ -73,47 +73,47 @@ def init(provider: str | None, yes: bool, no_input: bool, **texts: str) -> None:
     daemon make one real completion, and only then stores the key and writes config.toml. Running it again verifies and
     repairs the configuration.
     """
-    wishes = InitOptions(
+    options = InitOptions(
         provider=provider or "",
         **texts,
         may_ask=not (yes or no_input or output.wants_json()) and sys.stdin.isatty(),
         yes=yes,
     )
-    output.emit(_init(find_paths(), wishes), render=_render_result)
+    output.emit(_init(find_paths(), options), render=_render_result)
 
 
-def _init(home: Paths, wishes: InitOptions) -> dict[str, Any]:
+def _init(home: Paths, options: InitOptions) -> dict[str, Any]:
     """Not a coroutine, because a prompt inside a running event loop would not end at the first Ctrl-C."""
     text = _read_text(home.config)
-    config, broken = read_or_repair(home.config, may_ask=wishes.may_ask, yes=wishes.yes)
+    config, broken = read_or_repair(home.config, may_ask=options.may_ask, yes=options.yes)
     with make_startable(home.config, broken):
-        if not wishes.are_explicit and text and (broken is None or not broken.is_replaced):
-            found = _use_existing(home, config, text, wishes)
+        if not options.are_explicit and text and (broken is None or not broken.is_replaced):
+            found = _use_existing(home, config, text, options)
             if found is not None:
                 return found
-        return _set_up_candidate(home, config, wishes)
+        return _set_up_candidate(home, config, options)
 
 
-def _set_up_candidate(home: Paths, config: Config, wishes: InitOptions) -> dict[str, Any]:
-    candidate = _name_server(_choose_candidate(wishes), config)
-    if not wishes.api_key_env:
+def _set_up_candidate(home: Paths, config: Config, options: InitOptions) -> dict[str, Any]:
+    candidate = _name_server(_choose_candidate(options), config)
+    if not options.api_key_env:
         candidate = with_stored_key(candidate, config.models.get(candidate.name), os.environ)
-    candidate, environ = _with_key(candidate, wishes)
+    candidate, environ = _with_key(candidate, options)
     proxy = config.network.proxy
     names = asyncio.run(providers.find_models(candidate, environ, through_daemon=list_through_daemon, proxy=proxy))
     candidate = choose_model(
         candidate,
         names,
-        may_ask=wishes.may_ask and (wishes.are_explicit or candidate.is_own),
+        may_ask=options.may_ask and (options.are_explicit or candidate.is_own),
         # A person who was asked for a model has left the choice to Moot.
-        may_pick=wishes.yes or wishes.may_ask,
+        may_pick=options.yes or options.may_ask,
     )
     model = _merge_table(config.models.get(candidate.name), candidate.config())
     key = _find_key(model, environ)
     tested = _complete_explained(home, model, candidate, environ, key=key)
     # Queried after the completion, since some servers only report a loaded model.
     model = _with_window(config.models.get(candidate.name), model, candidate, environ, proxy=proxy)
-    return _write_model(home, model, tested, key=key, store=wishes.key_store)
+    return _write_model(home, model, tested, key=key, store=options.key_store)
 
 
 def _complete_explained(
@@ -153,39 +153,39 @@ def _read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8-sig", errors="replace") if path.exists() else ""
 
 
-def _use_existing(home: Paths, config: Config, text: str, wishes: InitOptions) -> dict[str, Any] | None:
+def _use_existing(home: Paths, config: Config, text: str, options: InitOptions) -> dict[str, Any] | None:
     """The default model if it works, else another configured one; None if none works."""
     document = tomllib.loads(text)
     own = [config.models[name] for name in document.get("models", {}) if name in config.models]
     default = document.get("default_model", "" if own else config.default_model)
     asyncio.run(_reload_daemon())
     if isinstance(default, str) and default in config.models:
-        found = _try_configured(home, config.models[default], wishes)
+        found = _try_configured(home, config.models[default], options)
         if found is not None:
             return found
         output.print_note(f"The default model {sanitize.line(default)} does not work; looking for another.")
     for model in own:
         tested = _try_model(home, model) if model.name != default and _is_available(home, model) else None
-        if tested is not None and _may_use(model, wishes):
+        if tested is not None and _may_use(model, options):
             write_config(home.config, set_default_name(text, model.name))
             asyncio.run(_reload_daemon())
             return _init_data(home, model, tested, written=True)
     return None
 
 
-def _try_configured(home: Paths, model: ModelConfig, wishes: InitOptions) -> dict[str, Any] | None:
+def _try_configured(home: Paths, model: ModelConfig, options: InitOptions) -> dict[str, Any] | None:
     """Test the default model. A key that is set here and missing in the daemon is stored, if it works."""
     try:
         return _init_data(home, model, _complete_once(home, model, key="", is_configured=True), written=False)
     except MootError as error:
         key = _find_key(model, os.environ)
         # With the key of this shell it may be repaired, and was no error then.
-        if not key or wishes.key_store == "env":
+        if not key or options.key_store == "env":
             output.print_error(error)
             return None
     output.print_note(f"Testing it with the key in {model.api_key.removeprefix('env:')} of this shell.")
     tested = _try_model(home, model, key=key)
-    return _write_model(home, model, tested, key=key, store=wishes.key_store) if tested is not None else None
+    return _write_model(home, model, tested, key=key, store=options.key_store) if tested is not None else None
 
 
 def _is_available(home: Paths, model: ModelConfig) -> bool:
@@ -193,9 +193,9 @@ def _is_available(home: Paths, model: ModelConfig) -> bool:
     return model.provider != "local" or model.model not in MODELS or is_pulled(model.model, home.models)
 
 
-def _may_use(model: ModelConfig, wishes: InitOptions) -> bool:
+def _may_use(model: ModelConfig, options: InitOptions) -> bool:
     text = f"{sanitize.name(model.name)}, which the configuration has already, works."
-    if wishes.may_ask:
+    if options.may_ask:
         return prompts.confirm(f"{text} Make it the default?", default=True)
     output.print_note(f"{text} It becomes the default.")
     return True
@@ -213,14 +213,14 @@ def _try_model(home: Paths, model: ModelConfig, *, key: str = "") -> dict[str, A
 # ---- choosing -----------------------------------------------------------------------------------
 
 
-def _choose_candidate(wishes: InitOptions) -> Candidate:
-    if wishes.are_explicit:
-        return _explicit_candidate(wishes)
+def _choose_candidate(options: InitOptions) -> Candidate:
+    if options.are_explicit:
+        return _explicit_candidate(options)
     with output.progress("Looking for keys in the environment and model servers on this machine"):
         found = asyncio.run(providers.detect(os.environ))
-    if wishes.may_ask:
+    if options.may_ask:
         return choose_provider(found)
-    if not wishes.yes:
+    if not options.yes:
         names = ", ".join(each.name for each in found)
         raise BadRequest(
             f"cannot prompt for the provider; found: {names}",
@@ -229,23 +229,23 @@ def _choose_candidate(wishes: InitOptions) -> Candidate:
     return found[0]
 
 
-def _explicit_candidate(wishes: InitOptions) -> Candidate:
+def _explicit_candidate(options: InitOptions) -> Candidate:
     """The candidate described by the options, completed with the provider's known defaults."""
     known = {
         each.name: each for each in (*providers.list_servers(os.environ), *BY_KEY, *providers.list_keyed(os.environ))
     }
-    name = wishes.provider or "openai"
+    name = options.provider or "openai"
     candidate = EMBEDDED if name == "local" else known[name]
-    if wishes.base_url and name == "openai":
+    if options.base_url and name == "openai":
         # A custom server must not receive OpenAI's key or model names.
-        candidate = replace(OWN_SERVER, title=wishes.base_url)
-    if candidate is EMBEDDED and wishes.model in MODELS:
-        candidate = replace(candidate, name=wishes.model)
+        candidate = replace(OWN_SERVER, title=options.base_url)
+    if candidate is EMBEDDED and options.model in MODELS:
+        candidate = replace(candidate, name=options.model)
     return replace(
         candidate,
-        base_url=wishes.base_url or candidate.base_url,
-        variable=wishes.api_key_env or candidate.variable,
-        model=wishes.model or candidate.model,
+        base_url=options.base_url or candidate.base_url,
+        variable=options.api_key_env or candidate.variable,
+        model=options.model or candidate.model,
     )
 
 
@@ -260,11 +260,11 @@ def _name_server(candidate: Candidate, config: Config) -> Candidate:
     return replace(candidate, name=name)
 
 
-def _with_key(candidate: Candidate, wishes: InitOptions) -> tuple[Candidate, Mapping[str, str]]:
+def _with_key(candidate: Candidate, options: InitOptions) -> tuple[Candidate, Mapping[str, str]]:
     """The candidate, and the environment with its key, which a person is asked for if it is not set."""
-    if wishes.may_ask and candidate.provider != "local" and not os.environ.get(candidate.variable, "").strip():
+    if options.may_ask and candidate.provider != "local" and not os.environ.get(candidate.variable, "").strip():
         is_optional = not candidate.variable
-        if is_optional and not (wishes.base_url or candidate.is_own or candidate.api_key):
+        if is_optional and not (options.base_url or candidate.is_own or candidate.api_key):
             return candidate, os.environ
         empty = "empty keeps the stored one" if candidate.api_key else "empty for none"
         text = f"{empty}, not shown" if is_optional else "not shown"

@@ -23,7 +23,7 @@ from moot.daemon.paths import Paths, make_folder
 from moot.daemon.vault.master_key import KEY_BYTES, MasterKey, note_not_restored
 from moot.domain.errors import BadRequest, StoreError
 from moot.failpoint import reach
-from moot.store.backup import copy_proven
+from moot.store.backup import copy_verified
 
 _STAGED = ".moot-restoring-"
 
@@ -131,7 +131,7 @@ def _stage_store(reader: archive.ArchiveReader, staged: Path) -> None:
     reader.unpack_file(archive.STORE, packed)
     try:
         staged.touch(mode=0o600, exist_ok=False)
-        copy_proven(packed, staged)
+        copy_verified(packed, staged)
     finally:
         packed.unlink()
 

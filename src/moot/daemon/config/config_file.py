@@ -32,7 +32,7 @@ from moot.daemon.config.model_keys import build_model_config, check_model
 from moot.daemon.config.telemetry_keys import SECTIONS as TELEMETRY_SECTIONS
 from moot.daemon.config.toml_lines import KeyPath, find_key_lines, find_line
 from moot.daemon.config.tool_keys import INTERCEPTOR_KEYS, find_embedding_problem
-from moot.daemon.config.tool_keys import SECTIONS as HANDS_SECTIONS
+from moot.daemon.config.tool_keys import SECTIONS as TOOL_SECTIONS
 from moot.domain.agent import FileProblem
 from moot.domain.automation_config import BackgroundConfig, CronConfig, WorkflowConfig
 from moot.domain.config import (
@@ -219,7 +219,7 @@ class ConfigReader:
 
     def config(self, document: dict[str, Any]) -> Config:
         defaults = default_config()
-        beside = (*SECTIONS, *HANDS_SECTIONS, *AGENT_SECTIONS, *TELEMETRY_SECTIONS, "mcp")
+        beside = (*SECTIONS, *TOOL_SECTIONS, *AGENT_SECTIONS, *TELEMETRY_SECTIONS, "mcp")
         top = self._read_table((), document, TOP_KEYS, beside=beside)
         models = {**defaults.models, **self._read_models(self._read_section(document, "models"), defaults.models)}
         default_model = top.pop("default_model", defaults.default_model)
@@ -285,7 +285,7 @@ class ConfigReader:
         return self._read_table((name,), self._read_section(document, name), keys)
 
     def _read_tools(self, document: dict[str, Any]) -> ToolsConfig:
-        sections = {name: self._read_plain(document, name, keys) for name, keys in HANDS_SECTIONS.items()}
+        sections = {name: self._read_plain(document, name, keys) for name, keys in TOOL_SECTIONS.items()}
         return ToolsConfig(
             interceptor=InterceptorConfig(**self._read_nested(document, "security", "interceptor", INTERCEPTOR_KEYS)),
             sandbox=SandboxConfig(**sections["sandbox"]),

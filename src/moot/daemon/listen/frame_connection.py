@@ -38,7 +38,7 @@ _LINGER_SECONDS = 5.0
 # How many frames of one connection are accepted in one iteration of the event loop.
 _FRAMES_AT_ONCE = 32
 # Beyond this multiple of max_unsent the connection is aborted, because the client does not read.
-_HOPELESS = 8
+_ABORT_FACTOR = 8
 # Progress events for display, which may be delayed briefly to share a write with the next text.
 _CAN_WAIT = frozenset(
     (
@@ -63,13 +63,13 @@ class Connection(asyncio.Protocol):
         self._decoder = FrameDecoder() if principal else FrameDecoder(GREETING_BYTES)
         self._transport: asyncio.Transport | None = None
         self._exchange = Exchange(serving, self, principal=principal, name=name)
-        self._greeting: asyncio.Task[None] | None = None
+        self._hello: asyncio.Task[None] | None = None
         self._clock = serving.admission.clock
         # For the Hello, and for the end of the connection after an error.
         self._timer: Timer | None = None
         # For the rest of a frame that has begun.
         self._frame_timer: Timer | None = None
-        self._deaf = False
+        self._ignores_input = False
         # Why no input is read: too much is unsent, or accepted frames are left for the next iteration.
         self._is_writing_paused = False
         self._has_backlog = False
@@ -78,8 +78,8 @@ class Connection(asyncio.Protocol):
         self._collected: list[bytes] = []
         self._collected_bytes = 0
         # Whether a flush is scheduled for this iteration of the event loop; the timer of a delayed flush.
-        self._leaving = False
-        self._parting: Timer | None = None
+        self._is_flush_scheduled = False
+        self._flush_timer: Timer | None = None
         # Whether an item was refused for lack of room; its sender is notified when there is room.
         self._is_full = False
 
@@ -92,13 +92,13 @@ class Connection(asyncio.Protocol):
         if self._exchange.principal is not None:
             return
         if not self._serving.admission.open(self, get_peer_address(self._transport), self._count_unread):
-            self._deaf = True
+            self._ignores_input = True
             self._transport.abort()
             return
-        self._timer = self._clock.call_later(HELLO_SECONDS, self._expect_greeting)
+        self._timer = self._clock.call_later(HELLO_SECONDS, self._require_hello)
 
     def data_received(self, data: bytes) -> None:
-        if not self._deaf:
+        if not self._ignores_input:
             self._decoder.feed(data)
             self._take_frames()
 
@@ -106,9 +106,9 @@ class Connection(asyncio.Protocol):
         self._has_backlog = False
         try:
             for _ in range(_FRAMES_AT_ONCE):
-                if self._deaf or self._greeting is not None or (payload := self._decoder.take()) is None:
+                if self._ignores_input or self._hello is not None or (payload := self._decoder.take()) is None:
                     break
-                self._greet(self._exchange.accept(decode_client(payload)))
+                self._wait_for_hello(self._exchange.accept(decode_client(payload)))
             else:
                 # Others get their turn before the rest.
                 self._has_backlog = True
@@ -124,14 +124,16 @@ class Connection(asyncio.Protocol):
     def _update_reading(self) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        if self._greeting is not None or self._is_writing_paused or self._has_backlog:
+        if self._hello is not None or self._is_writing_paused or self._has_backlog:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
 
     def _expect_rest(self) -> None:
         """Limit the time for the rest of a frame, however slowly it arrives."""
-        has_begun = self._decoder.pending > 0 and not self._deaf and self._greeting is None and not self._has_backlog
+        has_begun = (
+            self._decoder.pending > 0 and not self._ignores_input and self._hello is None and not self._has_backlog
+        )
         if has_begun and self._frame_timer is None:
             self._frame_timer = self._clock.call_later(MESSAGE_SECONDS, self._on_slow_frame)
         elif not has_begun and self._frame_timer is not None:
@@ -143,20 +145,20 @@ class Connection(asyncio.Protocol):
         if self._decoder.pending:
             self.refuse(slow_error(MESSAGE_SECONDS))
 
-    def _greet(self, greeting: asyncio.Task[None] | None) -> None:
+    def _wait_for_hello(self, hello: asyncio.Task[None] | None) -> None:
         """Read nothing while a Hello is being processed."""
-        if greeting is not None:
-            self._greeting = greeting
-            greeting.add_done_callback(self._on_greeted)
+        if hello is not None:
+            self._hello = hello
+            hello.add_done_callback(self._on_hello_processed)
 
-    def _on_greeted(self, _task: asyncio.Task[None]) -> None:
-        self._greeting = None
+    def _on_hello_processed(self, _task: asyncio.Task[None]) -> None:
+        self._hello = None
         if self._exchange.principal is not None:
             self._decoder.max_frame = MAX_FRAME
         if self._transport is not None:
             self._take_frames()
 
-    def _expect_greeting(self) -> None:
+    def _require_hello(self) -> None:
         if self._exchange.principal is None:
             self.refuse(Unauthorized("no hello arrived in time", fix=TOKEN_FIX))
 
@@ -168,9 +170,9 @@ class Connection(asyncio.Protocol):
         return True
 
     def _end(self) -> None:
-        if self._decoder.pending and not self._deaf and self._greeting is None:
+        if self._decoder.pending and not self._ignores_input and self._hello is None:
             self.refuse(truncated_error(self._decoder.pending))
-        elif not self._deaf:
+        elif not self._ignores_input:
             self._flush()
             if self._transport is not None:
                 self._transport.close()
@@ -183,12 +185,12 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._is_writing_paused = False
         self._update_reading()
-        self._tell_drained()
+        self._notify_drained()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         # Frames that were left for the next iteration are dropped.
-        self._deaf = True
+        self._ignores_input = True
         for timer in (self._timer, self._frame_timer):
             if timer is not None:
                 timer.cancel()
@@ -221,7 +223,7 @@ class Connection(asyncio.Protocol):
         if unsent > self._max_unsent:
             self._is_full = True
             return False
-        if unsent > LARGE_UNREAD and self._is_hopeless(transport):
+        if unsent > LARGE_UNREAD and self._has_too_much_unread(transport):
             transport.abort()
             return False
         self._collect(join_frame(payload, suffix), can_wait=can_wait)
@@ -231,15 +233,15 @@ class Connection(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         self._collect(frame)
-        if self._is_hopeless(self._transport):
+        if self._has_too_much_unread(self._transport):
             self._transport.abort()
 
-    def _is_hopeless(self, transport: asyncio.Transport) -> bool:
+    def _has_too_much_unread(self, transport: asyncio.Transport) -> bool:
         """Whether the client, or its token on all its connections, leaves too much unread."""
         unsent = transport.get_write_buffer_size() + self._collected_bytes
         if unsent <= LARGE_UNREAD:
             return False
-        return unsent > self._serving.max_unsent * _HOPELESS or not self._serving.admission.has_unread_room(self)
+        return unsent > self._serving.max_unsent * _ABORT_FACTOR or not self._serving.admission.has_unread_room(self)
 
     def _count_unread(self) -> int:
         return self._unsent(self._transport) if self._transport is not None else 0
@@ -253,27 +255,27 @@ class Connection(asyncio.Protocol):
         A frame that `can_wait` is sent with the next one, or after a few milliseconds.
         """
         if not can_wait:
-            if not self._leaving:
-                self._leaving = True
+            if not self._is_flush_scheduled:
+                self._is_flush_scheduled = True
                 asyncio.get_running_loop().call_soon(self._flush)
         elif not self._collected:
-            self._parting = self._clock.call_later(_MOMENT_SECONDS, self._flush)
+            self._flush_timer = self._clock.call_later(_MOMENT_SECONDS, self._flush)
         self._collected.append(frame)
         self._collected_bytes += len(frame)
 
     def _flush(self) -> None:
-        if self._parting is not None:
-            self._parting.cancel()
-            self._parting = None
-        self._leaving = False
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        self._is_flush_scheduled = False
         frames, self._collected, self._collected_bytes = self._collected, [], 0
         if frames and self._transport is not None and not self._transport.is_closing():
             self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
             # If the socket accepts everything at once, resume_writing is not called, so notify here.
             if self._is_full and self._unsent(self._transport) <= self._max_unsent:
-                self._tell_drained()
+                self._notify_drained()
 
-    def _tell_drained(self) -> None:
+    def _notify_drained(self) -> None:
         if self._is_full:
             self._is_full = False
             self._exchange.on_drained()
@@ -282,7 +284,7 @@ class Connection(asyncio.Protocol):
 
     def stop(self) -> None:
         """Close the connection after sending what was written."""
-        self._deaf = True
+        self._ignores_input = True
         self._flush()
         if self._transport is not None:
             self._transport.close()
@@ -296,9 +298,9 @@ class Connection(asyncio.Protocol):
 
         The socket stays open briefly and discards input: closing it with unread input could discard the error.
         """
-        if self._transport is None or self._deaf:
+        if self._transport is None or self._ignores_input:
             return
-        self._deaf = True
+        self._ignores_input = True
         self.put(pb.ServerMessage(error=error_message(error)))
         # Answers to requests in flight are dropped.
         self._exchange.close()

@@ -94,7 +94,7 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
         )
 
 
-class _Newcomer(Struct, frozen=True):
+class _Unauthenticated(Struct, frozen=True):
     """A connection that has not authenticated."""
 
     address: str
@@ -110,7 +110,7 @@ class Admission:
         # Why connections were rejected, and how often.
         self.rejected: Counter[str] = Counter()
         # Connections without authentication, oldest first.
-        self._newcomers: dict[Stoppable, _Newcomer] = {}
+        self._unauthenticated: dict[Stoppable, _Unauthenticated] = {}
         self._principals: dict[Stoppable, str] = {}
         # How to count the bytes that the client of a connection has not read yet.
         self._unread: dict[Stoppable, Callable[[], int]] = {}
@@ -125,11 +125,11 @@ class Admission:
 
     @property
     def unauthenticated(self) -> int:
-        return len(self._newcomers)
+        return len(self._unauthenticated)
 
     @property
     def network(self) -> int:
-        return len(self._newcomers) + len(self._principals)
+        return len(self._unauthenticated) + len(self._principals)
 
     @property
     def owners(self) -> int:
@@ -141,13 +141,13 @@ class Admission:
         """Register a new connection of the network. Return False if there is no room; it must be closed then."""
         if self._by_address[address] >= self.limits.per_address:
             self._evict(f"more than {self.limits.per_address} unauthenticated connections from one address", address)
-        if len(self._newcomers) >= self.limits.unauthenticated:
+        if len(self._unauthenticated) >= self.limits.unauthenticated:
             self._evict(f"more than {self.limits.unauthenticated} unauthenticated connections")
         full = f"more than {self.limits.network} connections"
         if self.network >= self.limits.network and not self._evict(full):
             self.reject(full)
             return False
-        self._newcomers[connection] = _Newcomer(address, self.clock.monotonic())
+        self._unauthenticated[connection] = _Unauthenticated(address, self.clock.monotonic())
         self._unread[connection] = count_unread
         self._by_address[address] += 1
         return True
@@ -186,7 +186,7 @@ class Admission:
     async def expire(self) -> None:
         """Close connections that took too long to authenticate."""
         before = self.clock.monotonic() - _UNAUTHENTICATED_SECONDS
-        for connection in [each for each, newcomer in self._newcomers.items() if newcomer.since < before]:
+        for connection in [each for each, opened in self._unauthenticated.items() if opened.since < before]:
             self.reject(f"no authentication within {_UNAUTHENTICATED_SECONDS:.0f} seconds")
             self.close(connection)
             connection.abort()
@@ -230,9 +230,9 @@ class Admission:
     # ------------------------------------------------------------------------------------------
 
     def _remove(self, connection: Stoppable) -> bool:
-        newcomer = self._newcomers.pop(connection, None)
-        if newcomer is not None:
-            _decrement(self._by_address, newcomer.address)
+        opened = self._unauthenticated.pop(connection, None)
+        if opened is not None:
+            _decrement(self._by_address, opened.address)
             return True
         name = self._principals.pop(connection, None)
         if name is not None:
@@ -241,7 +241,7 @@ class Admission:
 
     def _evict(self, reason: str, address: str = "") -> bool:
         """Close the oldest connection without authentication, of this address if one is given."""
-        found = (each for each, newcomer in self._newcomers.items() if address in ("", newcomer.address))
+        found = (each for each, opened in self._unauthenticated.items() if address in ("", opened.address))
         oldest = next(found, None)
         if oldest is None:
             return False

@@ -90,7 +90,8 @@ class TeamInfoRequests:
         ]
         unmatched = [
             pb.UnmatchedTool(
-                name=tool, near=[f"{kin.agent} ({kin.signal} {kin.word})" for kin in partition.find_related(tool)]
+                name=tool,
+                near=[f"{related.agent} ({related.signal} {related.word})" for related in partition.find_related(tool)],
             )
             for tool in partition.unmatched
         ]

@@ -23,7 +23,7 @@ class Keychain:
     """Implements the port `Keys`. The default two are created at first use; keys are never exported."""
 
     def __init__(self, *, keys: KeyStore, vault: Vault, clock: Clock) -> None:
-        self._shelf = keys
+        self._store = keys
         self._vault = vault
         self._clock = clock
         self._making = asyncio.Lock()
@@ -61,17 +61,17 @@ class Keychain:
         return base64.b64encode(Ed25519PrivateKey.from_private_bytes(key).sign(raw)).decode()
 
     async def list_all(self) -> list[KeyInfo]:
-        return await self._shelf.list_all()
+        return await self._store.list_all()
 
     async def _key(self, key_id: str, kind: str, *, make: bool = True) -> tuple[str, bytes]:
         seal = await self._vault.seal()
         async with self._making:
-            kept = await self._shelf.find(key_id)
+            kept = await self._store.find(key_id)
             if kept is None and make and key_id == {ENCRYPTION: DEFAULT_KEY, SIGNING: SIGNING_KEY}[kind]:
                 kept = await self._make(key_id, kind, seal)
         if kept is None or kept.info.type != kind:
             raise NotFound(f"there is no {kind} key {key_id!r}", fix="crypto_keys lists them.")
-        await self._shelf.touch(key_id, now=self._clock.now())
+        await self._store.touch(key_id, now=self._clock.now())
         try:
             return key_id, seal.open(kept.sealed, place=_key_place(key_id, kind))
         except ValueError:
@@ -81,9 +81,9 @@ class Keychain:
         info = KeyInfo(id=key_id, name=key_id, type=kind, created_at=self._clock.now())
         key = SealedKey(info=info, sealed=seal.close(os.urandom(32), place=_key_place(key_id, kind)))
         try:
-            await self._shelf.add(key)
+            await self._store.add(key)
         except Conflict:
-            return await self._shelf.find(key_id) or key
+            return await self._store.find(key_id) or key
         return key
 
 

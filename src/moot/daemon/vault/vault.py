@@ -55,7 +55,7 @@ class Vault:
         clock: Clock,
         decrypted_seconds: float = 300.0,
     ) -> None:
-        self._shelf = secrets
+        self._store = secrets
         self._master = master
         self._known = known
         self._clock = clock
@@ -70,7 +70,7 @@ class Vault:
 
     async def start(self) -> None:
         """Open the stored secrets, so that they are redacted from the start. If that fails, it is tried again later."""
-        if not await self._shelf.list_all():
+        if not await self._store.list_all():
             return
         try:
             await self._open()
@@ -90,7 +90,7 @@ class Vault:
         async with self._opening:
             if self._opened:
                 return
-            kept = await self._shelf.load_sealed()
+            kept = await self._store.load_sealed()
             if kept and not self._master.exists and not new_key:
                 raise Unavailable(
                     "the master key of the vault is missing",
@@ -129,7 +129,7 @@ class Vault:
         sealed = (await self._seal()).close(value.encode(), place=_secret_place(owner, name))
         use = self._secret_use(owner, name, "store", holder)
         secret = SealedSecret(owner=owner, name=name, sealed=sealed)
-        replaced = await self._shelf.put(secret, use, scope=scope and secret_.check_scope(scope))
+        replaced = await self._store.put(secret, use, scope=scope and secret_.check_scope(scope))
         self._values[owner, name] = value
         self._unreadable.discard((owner, name))
         # Only now: until a secret is stored under the key, a crash must leave the consent to it.
@@ -137,21 +137,21 @@ class Vault:
         return replaced
 
     async def list_all(self) -> list[SecretInfo]:
-        return await self._shelf.list_all()
+        return await self._store.list_all()
 
     async def list_unreadable(self) -> set[tuple[str, str]]:
         """Return the owners and names of the stored secrets that cannot be opened."""
         try:
             await self._open()
         except MootError:
-            return {(info.owner, info.name) for info in await self._shelf.list_all()}
+            return {(info.owner, info.name) for info in await self._store.list_all()}
         return set(self._unreadable)
 
     async def list_for(self, sender: str) -> list[SecretInfo]:
         return [info for info in await self._list_visible(sender) if not info.scope.configuration_only]
 
     async def _list_visible(self, sender: str) -> list[SecretInfo]:
-        return [info for info in await self._shelf.list_all() if secret_.may_see(info, sender)]
+        return [info for info in await self._store.list_all() if secret_.may_see(info, sender)]
 
     async def _require_changeable(self, name: str, holder: Holder) -> None:
         """Raise Forbidden if a tool may not replace or delete the secret of the holder's sender."""
@@ -163,7 +163,7 @@ class Vault:
 
     async def set_scope(self, name: str, owner: str, scope: SecretScope, holder: Holder) -> None:
         use = self._secret_use(owner, name, "scope", holder)
-        await self._shelf.set_scope(secret_.check_scope(scope), use)
+        await self._store.set_scope(secret_.check_scope(scope), use)
 
     async def reference(self, name: str, context: RunContext, *, tool: str) -> str:
         await self._open()
@@ -171,13 +171,13 @@ class Vault:
         info = await self._find(name, holder.sender)
         if info.scope.configuration_only:
             _require_allowed(secret_.refuse_change(info, holder.agent))
-        await self._shelf.record_uses([self._secret_use(info.owner, name, "reference", holder)])
+        await self._store.record_uses([self._secret_use(info.owner, name, "reference", holder)])
         return secret_.secret_token(name)
 
     async def delete(self, name: str, holder: Holder, *, owner: str = "") -> None:
         owner = owner or holder.sender
         await self._require_changeable(name, holder)
-        await self._shelf.remove(self._secret_use(owner, name, "delete", holder))
+        await self._store.remove(self._secret_use(owner, name, "delete", holder))
         # The redactor keeps the value until the daemon stops, because copies may still exist.
         self._values.pop((owner, name), None)
         self._unreadable.discard((owner, name))
@@ -200,7 +200,7 @@ class Vault:
         return "", f"it uses {', '.join(reasons)}" if reasons else ""
 
     async def audit(self, *, name: str = "", limit: int = 100) -> list[SecretUse]:
-        return await self._shelf.audit(name=name, limit=limit)
+        return await self._store.audit(name=name, limit=limit)
 
     async def resolve(self, text: str, context: RunContext, *, tool: str) -> dict[str, str]:
         """Return the value of each reference in the text; each use is written to the audit first."""
@@ -222,7 +222,7 @@ class Vault:
             else:
                 values[reference.token] = self._reveal_decrypted(reference, context)
                 uses[reference] = self._secret_use(holder.sender, reference.name, "resolve decrypted", holder)
-        await self._shelf.record_uses(list({(use.action, use.name): use for use in uses.values()}.values()))
+        await self._store.record_uses(list({(use.action, use.name): use for use in uses.values()}.values()))
         return values
 
     async def read_for_configuration(self, name: str, *, host: str = "") -> str:
@@ -231,7 +231,7 @@ class Vault:
         With a host, raise Forbidden if the scope of the secret does not include it.
         """
         await self._open()
-        for info in await self._shelf.list_all() if host else ():
+        for info in await self._store.list_all() if host else ():
             if (info.owner, info.name) == (secret_.OWNER, name):
                 _require_allowed(secret_.refuse_host(info, host))
         value = self._values.get((secret_.OWNER, name))
@@ -291,7 +291,7 @@ class Vault:
         return SecretUse(owner=owner, name=name, action=action, holder=holder, at=self._clock.now())
 
     async def note(self, uses: Sequence[SecretUse]) -> None:
-        await self._shelf.record_uses(uses)
+        await self._store.record_uses(uses)
 
 
 def _secret_place(owner: str, name: str) -> str:

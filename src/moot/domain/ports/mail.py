@@ -76,6 +76,6 @@ class MailStore(Protocol):
         """Delete some of the mail that was evicted or given back before a time, oldest first; return how many."""
         ...
 
-    async def revive(self, mail_id: str, *, now: float) -> tuple[Mail, list[Mail]]:
+    async def resend(self, mail_id: str, *, now: float) -> tuple[Mail, list[Mail]]:
         """Make evicted mail unread again; return it, and what it evicted in turn."""
         ...

@@ -301,7 +301,7 @@ class MailSender:
         goal = next(iter(found.values()), None)
         if goal is not None and goal.has_ended:
             raise Conflict(f"the run that {mail_id} was for has ended", fix="Send a new message to another goal.")
-        mail, evicted = await self._mail.revive(mail_id, now=self._clock.now())
+        mail, evicted = await self._mail.resend(mail_id, now=self._clock.now())
         assert goal is not None, "mail is deleted with its goal"
         self._announce(goal, mail)
         await self._announce_evicted(goal, evicted)

@@ -28,7 +28,7 @@ from moot.store.memory.transactions import Transactions
 MOST_NOTES = 500
 
 
-class _Shelf:
+class _MemoryStore:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
@@ -36,7 +36,7 @@ class _Shelf:
 # ---- memories -----------------------------------------------------------------------------------
 
 
-class MemoryMemories(_Shelf):
+class MemoryMemories(_MemoryStore):
     async def save(self, owner: ConversationKey, memory: Memory, *, max_entries: int, now: float) -> bool:
         return await self._transactions.write(lambda db: _save(db, owner, memory, max_entries, now))
 
@@ -117,7 +117,7 @@ def _prune(db: Database, owner: ConversationKey, max_entries: int, now: float, *
 # ---- tasks --------------------------------------------------------------------------------------
 
 
-class MemoryTasks(_Shelf):
+class MemoryTasks(_MemoryStore):
     async def create(self, owner: ConversationKey, task: Task) -> Task:
         return await self._transactions.write(lambda db: _create_task(db, owner, task))
 
@@ -180,7 +180,7 @@ def _update_task(db: Database, owner: ConversationKey, task_id: str, change: Tas
 # ---- notes --------------------------------------------------------------------------------------
 
 
-class MemoryNotes(_Shelf):
+class MemoryNotes(_MemoryStore):
     async def add(self, key: ConversationKey, note: Note, *, now: float) -> Note:
         return await self._transactions.write(lambda db: _add_note(db, key, note, now))
 
@@ -245,7 +245,7 @@ def _as_trusted(note: Note, row: ConversationRow) -> Note:
 # ---- outputs ------------------------------------------------------------------------------------
 
 
-class MemoryOutputs(_Shelf):
+class MemoryOutputs(_MemoryStore):
     async def keep(self, key: ConversationKey, output: Output, *, most: int) -> None:
         await self._transactions.write(lambda db: _keep_output(db, key, output, most))
 
@@ -284,7 +284,7 @@ def _expire_outputs(db: Database, before: float) -> int:
 # ---- MCP decisions ---------------------------------------------------------------------------------------
 
 
-class MemoryMcpDecisions(_Shelf):
+class MemoryMcpDecisions(_MemoryStore):
     async def decisions(self, server: str) -> list[TextDecision]:
         return await self._transactions.read(lambda db: _read_decisions(db, server))
 

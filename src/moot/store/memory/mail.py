@@ -78,8 +78,8 @@ class MemoryMail:
     async def expire_dead(self, *, before: float, batch: int) -> int:
         return await self._write(lambda db: _expire_dead(db, before, batch))
 
-    async def revive(self, mail_id: str, *, now: float) -> tuple[Mail, list[Mail]]:
-        return await self._write(lambda db: _revive(db, mail_id, now))
+    async def resend(self, mail_id: str, *, now: float) -> tuple[Mail, list[Mail]]:
+        return await self._write(lambda db: _resend(db, mail_id, now))
 
 
 def _send(db: Database, mails: Sequence[Mail], now: float) -> list[Mail]:
@@ -240,7 +240,7 @@ def _expire_dead(db: Database, before: float, batch: int) -> int:
     return len(oldest) + len(failed)
 
 
-def _revive(db: Database, mail_id: str, now: float) -> tuple[Mail, list[Mail]]:
+def _resend(db: Database, mail_id: str, now: float) -> tuple[Mail, list[Mail]]:
     mail = _find_dead(db, mail_id)
     if mail is None:
         raise NotFound(f"there is no evicted mail {mail_id}", fix="List it with `moot peers dead`.")

@@ -46,7 +46,7 @@ class Transactions:
         self._loop = asyncio.get_running_loop()
         self._handed_over: list[_Job] = []
         self._reads: list[_Job] = []
-        self._patience: Timer | None = None
+        self._linger_timer: Timer | None = None
         self._is_commit_due = False
         self._is_closed = False
         self.commits = CommitCounts()
@@ -71,8 +71,8 @@ class Transactions:
     def linger(self, work: Work[T]) -> "asyncio.Future[T]":
         """Queue a transaction that nobody awaits: it shares the next commit, or runs alone after a short delay."""
         future = self._hand_over(work)
-        if self._patience is None:
-            self._patience = self._clock.call_later(_LINGER_SECONDS, self._commit)
+        if self._linger_timer is None:
+            self._linger_timer = self._clock.call_later(_LINGER_SECONDS, self._commit)
         return future
 
     async def read(self, work: Work[T]) -> T:
@@ -120,9 +120,9 @@ class Transactions:
             self._loop.call_soon(call, *arguments)
 
     def _stop_waiting(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
+            self._linger_timer = None
 
     def _commit(self) -> None:
         """Commit all queued transactions in order."""

@@ -36,13 +36,13 @@ class RepositoryCheck:
         if self._below is not None:
             step = next((name for name in _STEPS if _identity(folder, name) == self._below), "?")
             # A folder named .git counts even while it is empty.
-            self.forbidden |= step == GIT and _is_obeyed(self._way)
+            self.forbidden |= step == GIT and _controls_git(self._way)
             self._way = f"{step}/{self._way}"
-        self.forbidden |= _is_obeyed(self._way) and is_repository(folder)
+        self.forbidden |= _controls_git(self._way) and is_repository(folder)
         self._below = file_identity(os.fstat(folder))
 
 
-def _is_obeyed(way: str) -> bool:
+def _controls_git(way: str) -> bool:
     return way.rstrip("/") in FILES or way.partition("/")[0] in FOLDERS
 
 

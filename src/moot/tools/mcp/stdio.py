@@ -52,7 +52,7 @@ async def stdio_transport(command: Command) -> AsyncIterator[tuple[Any, Any]]:
     """Yield the two streams that the SDK uses."""
     import anyio  # noqa: PLC0415  comes with the extra
 
-    process, farewell = await _spawn(command)
+    process, clean_up = await _spawn(command)
     incoming_in, incoming = anyio.create_memory_object_stream[Any](0)
     outgoing, outgoing_out = anyio.create_memory_object_stream[Any](0)
     try:
@@ -68,7 +68,7 @@ async def stdio_transport(command: Command) -> AsyncIterator[tuple[Any, Any]]:
     finally:
         with anyio.CancelScope(shield=True):
             await _end_process(process, command.clock)
-        farewell()
+        clean_up()
 
 
 async def _spawn(command: Command) -> tuple[asyncio.subprocess.Process, Callable[[], None]]:
@@ -138,12 +138,12 @@ async def _start_confined(command: Command, program: str) -> tuple[asyncio.subpr
     )
     try:
         folders = await asyncio.to_thread(_program_folders, program)
-        farewell = await command.sandbox(folders).launch(inside, spawn)
+        clean_up = await command.sandbox(folders).launch(inside, spawn)
     except BaseException:
         for process in started:
             await _end_process(process, command.clock)
         raise
-    return started[0], farewell
+    return started[0], clean_up
 
 
 def _program_folders(program: str) -> list[str]:

@@ -46,7 +46,7 @@ class Process(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport | None = None
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._timer: Timer | None = None
-        self._farewells: list[Callable[[], None]] = []
+        self._end_callbacks: list[Callable[[], None]] = []
 
     @property
     def pid(self) -> int:
@@ -57,11 +57,11 @@ class Process(asyncio.SubprocessProtocol):
         """The exit code; None while it is running."""
         return Ending(self._code, self._reason) if self._over.done() else None
 
-    def when_over(self, farewell: Callable[[], None]) -> None:
+    def when_over(self, callback: Callable[[], None]) -> None:
         if self._over.done():
-            farewell()
+            callback()
         else:
-            self._farewells.append(farewell)
+            self._end_callbacks.append(callback)
 
     def limit(self, seconds: float) -> None:
         """Start the timeout of the command."""
@@ -124,5 +124,5 @@ class Process(asyncio.SubprocessProtocol):
             self._transport.close()
         if not self._over.done():
             self._over.set_result(None)
-        for farewell in self._farewells:
-            farewell()
+        for callback in self._end_callbacks:
+            callback()

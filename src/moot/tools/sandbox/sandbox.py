@@ -90,9 +90,9 @@ class Sandbox:
             return process.pid
 
         try:
-            farewell = await self.launch(command, spawn)
-            process.held, process.notes = farewell.held, farewell.notes
-            process.when_over(farewell)
+            cleanup = await self.launch(command, spawn)
+            process.held, process.notes = cleanup.held, cleanup.notes
+            process.when_over(cleanup)
         except BaseException as error:
             if process.pid:
                 await process.end()

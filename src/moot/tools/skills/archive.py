@@ -58,11 +58,11 @@ Members = dict[str, Member]
 def gather_files(ground: ConfinedFolder, spot: PathEntry, config: SkillConfig) -> Members:
     """All files in the folder or archive at this path."""
     status = spot.status()
-    sack = _ArchiveContents(config, config.unpacked_bytes)
+    contents = _ArchiveContents(config, config.unpacked_bytes)
     if status is not None and stat.S_ISDIR(status.st_mode):
         with translate_errors(spot.path):
-            _take_folder(ground, spot, "", sack)
-        return sack.members
+            _take_folder(ground, spot, "", contents)
+        return contents.members
     file, status = ground.open_file(spot)
     if status.st_size > config.archive_bytes:
         raise TooLarge(f"{spot.path} has {status.st_size} bytes; at most {config.archive_bytes} are allowed", fix=_FIX)
@@ -74,21 +74,21 @@ def gather_files(ground: ConfinedFolder, spot: PathEntry, config: SkillConfig) -
 def unpack(data: bytes, config: SkillConfig) -> Members:
     """All files of a .zip, .tar.gz or .tar. One invalid entry rejects the whole archive."""
     room = min(config.unpacked_bytes, max(_MEBIBYTE, config.ratio * len(data)))
-    sack = _ArchiveContents(config, room)
+    contents = _ArchiveContents(config, room)
     try:
         if data.startswith(b"PK\x03\x04"):
-            _take_zip(data, sack)
+            _take_zip(data, contents)
         elif data.startswith(b"\x1f\x8b"):
-            _take_tar(_inflate(data, room), sack)
+            _take_tar(_inflate(data, room), contents)
         elif data[257:262] == b"ustar":
-            _take_tar(data, sack)
+            _take_tar(data, contents)
         else:
             raise BadRequest("this is neither a folder nor a .zip or .tar.gz archive", fix="Name one of these.")
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, gzip.BadGzipFile) as error:
         raise BadRequest(f"the archive is damaged: {error}", fix="Get it again.") from error
     except (EOFError, ValueError, OverflowError, NotImplementedError, RuntimeError) as error:
         raise BadRequest("the archive is damaged", fix="Get it again.") from error
-    return sack.members
+    return contents.members
 
 
 def split_skills(members: Members) -> dict[str, Members]:
@@ -161,34 +161,34 @@ def _is_plain(part: str) -> bool:
     )
 
 
-def _take_folder(ground: ConfinedFolder, spot: PathEntry, prefix: str, sack: _ArchiveContents) -> None:
+def _take_folder(ground: ConfinedFolder, spot: PathEntry, prefix: str, contents: _ArchiveContents) -> None:
     folder = ground.open_folder(spot)
     with os.scandir(folder) as entries:
         # One too many is refused: there can be millions.
-        names = sorted(entry.name for entry in islice(entries, sack.most + 1))
+        names = sorted(entry.name for entry in islice(entries, contents.most + 1))
     for name in names:
-        path = sack.admit(f"{prefix}{name}")
+        path = contents.admit(f"{prefix}{name}")
         if not path:
             continue
         with ground.passing():
-            _take_entry(ground, ground.spot(f"{spot.path}/{name}", follow=False), path, sack)
+            _take_entry(ground, ground.spot(f"{spot.path}/{name}", follow=False), path, contents)
 
 
-def _take_entry(ground: ConfinedFolder, spot: PathEntry, path: str, sack: _ArchiveContents) -> None:
+def _take_entry(ground: ConfinedFolder, spot: PathEntry, path: str, contents: _ArchiveContents) -> None:
     status = spot.status()
     if status is not None and stat.S_ISDIR(status.st_mode):
-        _take_folder(ground, spot, f"{path}/", sack)
+        _take_folder(ground, spot, f"{path}/", contents)
         return
     file, status = ground.open_file(spot)
     with open(file, "rb", closefd=False) as reader:
-        sack.put(path, reader, executable=bool(status.st_mode & 0o100))
+        contents.put(path, reader, executable=bool(status.st_mode & 0o100))
 
 
-def _take_zip(data: bytes, sack: _ArchiveContents) -> None:
+def _take_zip(data: bytes, contents: _ArchiveContents) -> None:
     _check_directory(data)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for entry in archive.infolist():
-            path = sack.admit(entry.filename)
+            path = contents.admit(entry.filename)
             mode = entry.external_attr >> 16
             if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise _not_a_file_error(entry.filename)
@@ -196,7 +196,7 @@ def _take_zip(data: bytes, sack: _ArchiveContents) -> None:
                 raise BadRequest("it is encrypted, or packed in an unusual way", fix=_FIX)
             if path and not entry.is_dir():
                 with archive.open(entry) as reader:
-                    sack.put(path, reader, executable=bool(mode & 0o100))  # type: ignore[arg-type]
+                    contents.put(path, reader, executable=bool(mode & 0o100))  # type: ignore[arg-type]
 
 
 def _check_directory(data: bytes) -> None:
@@ -217,17 +217,17 @@ def _inflate(data: bytes, room: int) -> bytes:
     return inside
 
 
-def _take_tar(data: bytes, sack: _ArchiveContents) -> None:
+def _take_tar(data: bytes, contents: _ArchiveContents) -> None:
     _check_headers(data)
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         for entry in _entries(archive):
-            path = sack.admit(entry.name)
+            path = contents.admit(entry.name)
             if not (entry.isreg() or entry.isdir()) or entry.issparse():
                 raise _not_a_file_error(entry.name)
             reader = archive.extractfile(entry) if path and entry.isreg() else None
             if reader is not None:
                 with reader:
-                    sack.put(path, reader, executable=bool(entry.mode & 0o100))  # type: ignore[arg-type]
+                    contents.put(path, reader, executable=bool(entry.mode & 0o100))  # type: ignore[arg-type]
 
 
 def _check_headers(data: bytes) -> None:

@@ -53,18 +53,18 @@ class SkillLibrary:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._shelf = _LibraryState()
+        self._state = _LibraryState()
         self.reload()
 
     @property
     def flaws(self) -> tuple[FileProblem, ...]:
-        return self._shelf.flaws
+        return self._state.flaws
 
     def get(self, name: str) -> Skill | None:
-        return self._shelf.skills.get(name)
+        return self._state.skills.get(name)
 
     def all(self) -> list[Skill]:
-        skills = self._shelf.skills
+        skills = self._state.skills
         return [skills[name] for name in sorted(skills)]
 
     def current_taint(self, skill: Skill) -> frozenset[str]:
@@ -77,11 +77,11 @@ class SkillLibrary:
 
     def names(self) -> list[str]:
         """Return every folder that has a SKILL.md, valid or broken."""
-        return sorted(self._shelf.stamps)
+        return sorted(self._state.stamps)
 
     def refresh_if_changed(self) -> bool:
         """Read the folder again if a SKILL.md was added, removed or changed; return whether one was."""
-        if _stamps(self.folder) == self._shelf.stamps:
+        if _stamps(self.folder) == self._state.stamps:
             return False
         self.reload()
         return True
@@ -97,9 +97,9 @@ class SkillLibrary:
             except Broken as broken:
                 path = self.folder / name / SKILL_FILE
                 flaws.append(FileProblem(path=str(path), line=broken.line, reason=broken.reason))
-                if before := self._shelf.skills.get(name):
+                if before := self._state.skills.get(name):
                     skills[name] = before
-        self._shelf = _LibraryState(skills, tuple(flaws), stamps)
+        self._state = _LibraryState(skills, tuple(flaws), stamps)
 
     def read(self, skill: Skill, path: str = SKILL_FILE) -> bytes:
         """Return one file of a skill. Raise for a path outside its folder."""
@@ -233,7 +233,7 @@ class SkillLibrary:
 
     def remove(self, name: str) -> None:
         """Remove a skill, broken or not. `restore` restores the last one of that name."""
-        if name not in self._shelf.stamps:
+        if name not in self._state.stamps:
             raise NotFound(f"there is no skill {name!r}", fix="`moot skills` lists them.")
         kept = self.folder / f"{_REMOVED}{name}"
         self._move(self.folder / name, kept, over=True)

@@ -188,15 +188,15 @@ def _read_local(path: str, config: SkillConfig) -> Members:
 def find_claude_skills(cwd: str) -> list[FoundSkill]:
     """Return the skills in .claude/skills of the project around a folder, nearest first, and of the home folder."""
     found: dict[str, FoundSkill] = {}
-    for shelf in _list_shelves(cwd):
-        for name in sorted(_list_names(shelf))[:_MOST_FOUND]:
-            skill = _read_skill(shelf, name)
+    for folder in _list_skill_folders(cwd):
+        for name in sorted(_list_names(folder))[:_MOST_FOUND]:
+            skill = _read_skill(folder, name)
             if skill is not None:
-                found.setdefault(skill.name, FoundSkill(skill, os.path.join(shelf, name)))
+                found.setdefault(skill.name, FoundSkill(skill, os.path.join(folder, name)))
     return list(found.values())
 
 
-def _list_shelves(cwd: str) -> list[str]:
+def _list_skill_folders(cwd: str) -> list[str]:
     start, root = os.path.realpath(cwd), find_root(cwd)
     folders = [start]
     while folders[-1] != root:
@@ -204,16 +204,16 @@ def _list_shelves(cwd: str) -> list[str]:
     return [os.path.join(folder, CLAUDE_FOLDER) for folder in dict.fromkeys((*folders, *homes()))]
 
 
-def _list_names(shelf: str) -> list[str]:
+def _list_names(folder: str) -> list[str]:
     try:
-        return [entry.name for entry in os.scandir(shelf) if entry.is_dir(follow_symlinks=False)]
+        return [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
 
 
-def _read_skill(shelf: str, name: str) -> Skill | None:
+def _read_skill(folder: str, name: str) -> Skill | None:
     try:
-        with ConfinedFolder(shelf, OffLimits()) as ground:
+        with ConfinedFolder(folder, OffLimits()) as ground:
             file, _ = ground.open_file(ground.spot(f"{name}/{SKILL_FILE}"))
             return parse_skill(os.read(file, 1 << 20), folder_name=name)
     except (Broken, MootError, OSError):

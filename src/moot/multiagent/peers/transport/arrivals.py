@@ -22,11 +22,11 @@ from moot.domain.inbox_message import (
     is_mail_id,
     list_signed_bytes,
     make_mail,
+    parse_partially,
     read_headers,
     read_message,
     read_notice,
     read_subject,
-    salvage_message,
 )
 from moot.domain.mail import UNVERIFIED_TAINT, Mail
 from moot.domain.outbox import KnownDaemon, Position, Receipt, ReturnedMail
@@ -107,23 +107,23 @@ def _read_mail(parcel: Parcel, goal_id: str, headers: MailHeaders, daemon: Known
     try:
         message = read_message(parcel.payload)
     except BadRequest as error:
-        raise Rejection("malformed", error.message, _salvage(parcel, goal_id, headers, daemon)) from None
+        raise Rejection("malformed", error.message, _parse_partially(parcel, goal_id, headers, daemon)) from None
     sender = message.from_agent_id
     mail = make_mail(
         message, mail_id=headers.id, goal_id=goal_id, headers=headers, from_agent=join_address(sender, daemon.name)
     )
     if not _SENDER.fullmatch(sender) or _store_of(mail.from_goal) != daemon.store:
         reason = f"the sender {sender!r} is not one of daemon `{daemon.name}`"
-        raise Rejection("sender", reason, _salvage(parcel, goal_id, headers, daemon))
+        raise Rejection("sender", reason, _parse_partially(parcel, goal_id, headers, daemon))
     return mail
 
 
-def _salvage(parcel: Parcel, goal_id: str, headers: MailHeaders, daemon: KnownDaemon) -> Mail | None:
+def _parse_partially(parcel: Parcel, goal_id: str, headers: MailHeaders, daemon: KnownDaemon) -> Mail | None:
     """Return what can be read of a message that a daemon has signed, so that it is told what became of it."""
     if not is_mail_id(headers.id):
         return None
     nobody = make_goal_id(daemon.store, 0)
-    message = salvage_message(parcel.payload, nobody)
+    message = parse_partially(parcel.payload, nobody)
     mail = make_mail(message, mail_id=headers.id, goal_id=goal_id, headers=headers)
     is_person = mail.from_agent.startswith(PERSON)
     is_sender = _SENDER.fullmatch(mail.from_agent) and is_person == (mail.from_goal == nobody)

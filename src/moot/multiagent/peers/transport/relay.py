@@ -72,7 +72,7 @@ class Relay:
         self._queues: dict[str, deque[OutboxItem]] = {}
         self._publishing: set[str] = set()
         # Goals whose next item was not accepted, for a short time.
-        self._resting: set[str] = set()
+        self._paused: set[str] = set()
         # Why the broker did not accept the last item; empty if it did.
         self._refusal = ""
         # Who is told that the broker has accepted an item.
@@ -200,7 +200,7 @@ class Relay:
         for goal_id, queue in self._queues.items():
             if len(chosen) >= most:
                 break
-            if goal_id in self._publishing or goal_id in self._resting:
+            if goal_id in self._publishing or goal_id in self._paused:
                 continue
             store = _find_store(goal_id)
             if store not in may_publish:
@@ -228,7 +228,7 @@ class Relay:
             self._refusal = result.message
             logger.info("the broker did not accept mail for goal %s: %s", goal_id, result.message)
             if self._link.is_up:
-                self._resting.add(goal_id)
+                self._paused.add(goal_id)
                 self._clock.call_later(_RETRY_SECONDS, lambda: self._end_rest(goal_id))
         # Otherwise they were dropped, because the broker has another stream.
         elif queue is not None:
@@ -245,7 +245,7 @@ class Relay:
                 accept(item.id)
 
     def _end_rest(self, goal_id: str) -> None:
-        self._resting.discard(goal_id)
+        self._paused.discard(goal_id)
         self._woken.set()
 
     def _make_parcels(self, items: Sequence[OutboxItem]) -> dict[str, Parcel]:

@@ -18,6 +18,7 @@ from moot.cli.name_completion import complete_agents, complete_workflow_runs, co
 from moot.cli.options import cwd_option, sender_option
 from moot.cli.program import hint
 from moot.cli.render import cron_lines, sanitize, terminal, workflow_lines
+from moot.cli.render.numbers import format_plural
 from moot.cli.render.workflow_lines import Canvas
 from moot.client.errors import RunFailed
 from moot.domain.errors import BadRequest, NotFound, TooLarge
@@ -217,7 +218,7 @@ def check(workflow: str, sender: str) -> None:
     info = _get_workflow(workflow, sender)
     output.emit(
         workflow_lines.dump_workflow(info),
-        render=lambda _: f"{sanitize.name(info.name)}: {len(info.steps)} steps, no mistakes.",
+        render=lambda _: f"{sanitize.name(info.name)}: {format_plural(len(info.steps), 'step')}, no mistakes.",
     )
 
 

@@ -179,3 +179,25 @@ async def test_the_chat_takes_a_message_back_and_the_up_arrow_brings_its_text(
             person.type(CONTROL_U + CONTROL_D)
             assert person.wait_for_exit() == 0
         assert [content for role, _, content in await talk.told("ada", sender) if role == "user"] == ["busy"]
+
+
+async def test_a_message_that_begins_while_it_is_stopped_is_stopped(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        for attempt in range(10):
+            provider.reset()
+            first = await busy(talk, provider, f"{sender}:{attempt}")
+            second = talk.start("ada", f"second {attempt}", f"{sender}:{attempt}")
+            await second.until("queued")
+            listed = (await talk.ask(list_runs=pb.ListRunsMsg())).run_list.runs
+            run_id = next(info.run_id for info in listed if info.instruction == f"second {attempt}")
+            provider.program({"match": "^second", "text": "done", "hold": True})
+            provider.release()
+            if attempt % 2:
+                await first.until("chunk")
+            # Meanwhile the run ahead ends.
+            stopped = await talk.ask(stop_run=pb.StopRunMsg(run_id=run_id))
+            assert [info.outcome for info in stopped.run_list.runs] == ["cancelled"]
+            assert (await second.end()).outcome == "cancelled"
+            assert (await first.end()).outcome == "completed"

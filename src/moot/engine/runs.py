@@ -174,13 +174,16 @@ class Runs:
         tickets = () if lane is None else (lane.active, *lane.waiting)
         return any(ticket is not None and ticket.request and ticket.request.id == run_id for ticket in tickets)
 
-    def kill(self, key: ConversationKey) -> bool:
-        """Cancel the active work of the conversation; the queue stays. Return False if there was none."""
+    def kill(self, key: ConversationKey, run_id: str = "") -> bool:
+        """Cancel the active work of the conversation, or only if it is this run. Return False if there was none."""
         lane = self._lanes.get(key)
         if lane is None:
             return False
         # If nothing is active yet, the first in the queue is about to start.
-        (lane.active or lane.waiting[0]).halt(Outcome.CANCELLED)
+        ticket = lane.active or lane.waiting[0]
+        if run_id and (ticket.request is None or ticket.request.id != run_id):
+            return False
+        ticket.halt(Outcome.CANCELLED)
         reach("kill.halted")
         return True
 

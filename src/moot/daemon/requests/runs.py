@@ -194,8 +194,12 @@ class RunRequests:
         request = message.stop_run
         info = await self._lookup.find_here(request.run_id, principal)
         if info.kind == RunKind.TURN and info.position:
-            await self._d.runs.withdraw(ConversationKey(info.root_agent, info.root_sender), info.run_id)
-            info = await self._lookup.info(info.run_id, principal)
+            # It may begin meanwhile, and is then stopped like any active run.
+            with suppress(Conflict):
+                await self._d.runs.withdraw(ConversationKey(info.root_agent, info.root_sender), info.run_id)
+        # It may have ended since it was looked up.
+        picture = await self._lookup.list_live()
+        info = await self._lookup.info(info.run_id, principal, picture)
         if _is_withdrawn(info):
             reply.send(pb.ServerMessage(run_list=pb.RunList(runs=[shorten_info(info, _LISTED_TEXT)])))
             return
@@ -203,8 +207,6 @@ class RunRequests:
             raise Conflict(
                 f"run {info.run_id} has ended already: {info.outcome}", fix=f"See it with `moot show {info.run_id}`."
             )
-        # It may have ended since it was found.
-        picture = {info.run_id: info} | await self._lookup.list_live()
         stopped = [info.run_id] if request.only else _list_subtree(picture, info.run_id)
         if request.only:
             await self._d.teammates.detach_children(info.run_id)
@@ -234,7 +236,7 @@ class RunRequests:
         try:
             key = ConversationKey(info.root_agent, info.root_sender)
             # It may have ended meanwhile, and another run may be active there.
-            if self._d.runs.active(key) == info.run_id and self._d.runs.kill(key):
+            if self._d.runs.kill(key, info.run_id):
                 async with self._d.clock.timeout(_STOP_SECONDS):
                     await over.wait()
         except TimeoutError:

@@ -277,6 +277,32 @@ async def test_few_firings_are_kept(storage: Storage) -> None:
 
 
 @with_storage
+async def test_an_instant_whose_firing_is_not_kept_any_more_does_not_fire_again(storage: Storage) -> None:
+    flow = WorkflowRun(id="wf-1", name="demo", source="steps: []", owner="ann", created_at=1.0, start_key="cron-2/100")
+    await storage.cron.save(JOB)
+    other, _ = await storage.cron.save(replace(JOB, id="cron-2", name="report", prompt="", workflow="steps: []"))
+    await fire(storage, JOB, 1)
+    await end(storage, "arun-1")
+    at_once = Firing(job_id="cron-2", due_at=100.0, fired_at=100.0)
+    launch = WorkflowLaunch(run=flow, workflow=FLOW)
+    assert await storage.cron.fire(other, at_once, launch, next_at=200.0) is not None
+    await storage.workflows.end("wf-1", WorkflowStatus.COMPLETED, now=150.0)
+    for job_id in ("cron-1", "cron-2"):
+        for number in range(MOST_FIRINGS):
+            job = await storage.cron.get(job_id)
+            assert job is not None
+            assert job.next_at is not None
+            skipped = Firing(job_id=job_id, due_at=job.next_at, fired_at=300.0, skipped=SkipReason.MISSED)
+            await storage.cron.fire(job, skipped, None, next_at=201.0 + number)
+    # The clock is set back.
+    await storage.cron.move({"cron-1": (300.0, 100.0), "cron-2": (300.0, 100.0)})
+    assert await fire(storage, JOB, 2) is None
+    assert await storage.cron.fire(other, at_once, replace(launch, run=replace(flow, id="wf-2")), next_at=200.0) is None
+    assert [job.next_at for job in await storage.cron.list_jobs()] == [200.0, 200.0]
+    assert (await storage.store.get_run("arun-2"), await storage.workflows.get("wf-2")) == (None, None)
+
+
+@with_storage
 async def test_the_result_of_a_run_is_owed_to_the_conversation_that_asked(storage: Storage) -> None:
     store = storage.store
     await storage.cron.save(JOB)

@@ -207,17 +207,24 @@ def _fire(
     if db.execute("SELECT 1 FROM cron_firings WHERE job_id = ? AND due_at = ?", (job.id, firing.due_at)).get:
         # The instant has come again, for example because the clock was set back.
         return None
-    firing = _start(db, job, firing, work, node)
+    started = _start(db, job, firing, work, node)
+    if started is None:
+        return None
     db.execute(
         "INSERT INTO cron_firings (job_id, due_at, fired_at, run_id, skipped, manual) VALUES (?, ?, ?, ?, ?, ?)",
-        (job.id, firing.due_at, firing.fired_at, firing.run_id, firing.skipped or "", int(firing.is_manual)),
+        (job.id, started.due_at, started.fired_at, started.run_id, started.skipped or "", int(started.is_manual)),
     )
     _prune(db, job.id)
-    return firing
+    return started
 
 
-def _start(db: apsw.Connection, job: CronJob, firing: Firing, work: Run | WorkflowLaunch | None, node: int) -> Firing:
-    """Store the run or workflow run of a firing, unless the one before has not ended."""
+def _start(
+    db: apsw.Connection, job: CronJob, firing: Firing, work: Run | WorkflowLaunch | None, node: int
+) -> Firing | None:
+    """Store the run or workflow run of a firing, unless the one before has not ended.
+
+    Return None if the instant has one, which is known for longer than its firing.
+    """
     if work is None:
         return firing
     if _has_live_run(db, job.id):
@@ -225,8 +232,9 @@ def _start(db: apsw.Connection, job: CronJob, firing: Firing, work: Run | Workfl
             raise Conflict(f"a run of {job.name} has not ended", fix="Wait for it, or stop it.")
         return replace(firing, skipped=SkipReason.RUNNING)
     if isinstance(work, WorkflowLaunch):
-        return replace(firing, run_id=workflow_rows.create(db, work.run, work.reports, node).id)
-    return replace(firing, run_id=runs.spawn(db, work, node).id)
+        is_new = workflow_rows.create(db, work.run, work.reports, node).id == work.run.id
+        return replace(firing, run_id=work.run.id) if is_new else None
+    return replace(firing, run_id=work.id) if runs.spawn(db, work, node).id == work.id else None
 
 
 def _has_live_run(db: apsw.Connection, job_id: str) -> bool:

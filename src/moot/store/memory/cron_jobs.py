@@ -162,14 +162,18 @@ def _fire(
     if (job.id, firing.due_at) in db.cron_firings:
         # The instant has come again, for example because the clock was set back.
         return None
-    firing = _start(db, job, firing, work)
-    db.cron_firings.put((job.id, firing.due_at), firing)
-    _prune(db, job.id)
-    return firing
+    started = _start(db, job, firing, work)
+    if started is not None:
+        db.cron_firings.put((job.id, started.due_at), started)
+        _prune(db, job.id)
+    return started
 
 
-def _start(db: Database, job: CronJob, firing: Firing, work: Run | WorkflowLaunch | None) -> Firing:
-    """Store the run or workflow run of a firing, unless the one before has not ended."""
+def _start(db: Database, job: CronJob, firing: Firing, work: Run | WorkflowLaunch | None) -> Firing | None:
+    """Store the run or workflow run of a firing, unless the one before has not ended.
+
+    Return None if the instant has one, which is known for longer than its firing.
+    """
     if work is None:
         return firing
     if any(_is_live(db, each) for each in db.cron_firings.find("job", job.id)):
@@ -177,8 +181,9 @@ def _start(db: Database, job: CronJob, firing: Firing, work: Run | WorkflowLaunc
             raise Conflict(f"a run of {job.name} has not ended", fix="Wait for it, or stop it.")
         return replace(firing, skipped=SkipReason.RUNNING)
     if isinstance(work, WorkflowLaunch):
-        return replace(firing, run_id=workflows.create(db, work.run, work.reports).id)
-    return replace(firing, run_id=runs.spawn(db, work).id)
+        is_new = workflows.create(db, work.run, work.reports).id == work.run.id
+        return replace(firing, run_id=work.run.id) if is_new else None
+    return replace(firing, run_id=work.id) if runs.spawn(db, work).id == work.id else None
 
 
 def _is_live(db: Database, firing: Firing) -> bool:

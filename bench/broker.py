@@ -16,14 +16,14 @@ from moot.broker.nats_server import LocalServer
 from moot.broker.nats_stream import STREAM
 from moot.daemon.clock import SystemClock
 from moot.domain.goal import make_goal_id
-from moot.domain.ports.broker import INBOX_SUBJECT, Batch, Parcel
+from moot.domain.ports.broker import INBOX_SUBJECT, Batch, BrokerMessage
 from moot.engine.supervisor import Supervisor
 
 MESSAGES = 5_000
 _TOGETHER = 64
 _LATENCIES = 300
 _STORE = 42
-PARCEL = Parcel(subject=INBOX_SUBJECT + make_goal_id(_STORE, 1), payload=b"x" * 500, headers={"Moot-Hops": "0"})
+PARCEL = BrokerMessage(subject=INBOX_SUBJECT + make_goal_id(_STORE, 1), payload=b"x" * 500, headers={"Moot-Hops": "0"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from moot.broker.nats_link import NatsSettings
 from moot.broker.nats_stream import STREAM
 from moot.daemon.clock import SystemClock
 from moot.domain.goal import make_goal_id
-from moot.domain.ports.broker import INBOX_SUBJECT, Arrival, Batch, Broker, BrokerUnavailable, Parcel, Position
+from moot.domain.ports.broker import INBOX_SUBJECT, Arrival, Batch, Broker, BrokerMessage, BrokerUnavailable, Position
 from moot.engine.supervisor import Supervisor
 from tests.nats_server import NatsServer
 
@@ -23,16 +23,16 @@ STORE, OTHER_STORE = 0x0123_0000_0000_0042, 0x0124_0000_0000_0042
 SMALL_STREAM = 20_000
 
 
-async def publish(broker: Broker, parcel: Parcel, *, message_id: str) -> Position:
+async def publish(broker: Broker, broker_message: BrokerMessage, *, message_id: str) -> Position:
     """Publish one message. Raise BrokerUnavailable if it is not accepted."""
-    result = (await broker.publish_all({message_id: parcel}))[message_id]
+    result = (await broker.publish_all({message_id: broker_message}))[message_id]
     if isinstance(result, BrokerUnavailable):
         raise result
     return result
 
 
-def make_parcel(body: str = "hello", *, store: int = STORE, conversation: int = 1) -> Parcel:
-    return Parcel(
+def make_broker_message(body: str = "hello", *, store: int = STORE, conversation: int = 1) -> BrokerMessage:
+    return BrokerMessage(
         subject=INBOX_SUBJECT + make_goal_id(store, conversation),
         payload=body.encode(),
         headers={"Moot-Daemon": "laptop", "Moot-Hops": "0"},
@@ -59,7 +59,7 @@ class Recorder:
 
     @property
     def bodies(self) -> list[str]:
-        return [arrival.parcel.payload.decode() for arrival in self.arrivals]
+        return [arrival.message.payload.decode() for arrival in self.arrivals]
 
     @property
     def position(self) -> Position:

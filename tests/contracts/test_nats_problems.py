@@ -29,7 +29,7 @@ from moot.daemon.clock import SystemClock
 from moot.domain.errors import ConfigError
 from moot.domain.ports.broker import BrokerUnavailable
 from moot.engine.supervisor import Supervisor
-from tests.contracts.broker_kit import STORE, Recorder, make_parcel, publish
+from tests.contracts.broker_kit import STORE, Recorder, make_broker_message, publish
 from tests.nats_server import NatsServer, nats_server
 
 URL = "nats://broker.example:4222"
@@ -88,10 +88,10 @@ async def test_a_server_without_room_says_so_and_takes_messages_once_it_has_some
                     await asyncio.gather(*(jetstream.publish("other", b"x" * 100_000) for _ in range(20)))
                 assert full.value.err_code == 10023
                 with pytest.raises(BrokerUnavailable, match="the storage of the NATS server is full"):
-                    await publish(broker, make_parcel(), message_id="a")
+                    await publish(broker, make_broker_message(), message_id="a")
                 assert broker.is_connected
                 await jetstream.purge_stream("OTHER")
-                await publish(broker, make_parcel(), message_id="a")
+                await publish(broker, make_broker_message(), message_id="a")
             finally:
                 await other.close()
 
@@ -115,7 +115,7 @@ async def test_a_server_that_is_not_there_is_used_as_soon_as_it_is(tmp_path: Pat
     async with Connection(server.url) as broker:
         await wait_until(lambda: "no NATS server answers" in broker.problem)
         with pytest.raises(BrokerUnavailable, match=f"no NATS server answers at {server.url}"):
-            await publish(broker, make_parcel(), message_id="a")
+            await publish(broker, make_broker_message(), message_id="a")
         await asyncio.to_thread(server.start)
         try:
             await wait_until(lambda: broker.is_connected)
@@ -128,7 +128,7 @@ async def _publish_for_ever(broker: NatsBroker) -> None:
     for number in count():
         async with asyncio.TaskGroup() as group:
             for each in range(50):
-                group.create_task(publish(broker, make_parcel("x" * 100_000), message_id=f"{number} {each}"))
+                group.create_task(publish(broker, make_broker_message("x" * 100_000), message_id=f"{number} {each}"))
 
 
 async def test_a_server_that_does_not_answer_is_noticed_and_used_again_when_it_does(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ async def test_tls_is_used_and_never_done_without(tmp_path: Path) -> None:
         secure = server.url.replace("nats:", "tls:")
         async with Connection(secure, ca_file=str(certificate)) as broker:
             await wait_until(lambda: broker.is_connected)
-            assert (await publish(broker, make_parcel(), message_id="a")).sequence == 1
+            assert (await publish(broker, make_broker_message(), message_id="a")).sequence == 1
         async with Connection(secure) as broker:
             await wait_until(lambda: "is not trusted" in broker.problem)
             assert "ca_file" in broker.problem

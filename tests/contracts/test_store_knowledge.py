@@ -9,12 +9,12 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.knowledge import Knowledge, KnowledgeCategory, KnowledgeReader, SavedKnowledge, make_result_key
 from moot.domain.learning import (
+    CallLearning,
     CallRecord,
+    FixedFailure,
     Learning,
     LearningCategory,
     LearningFilter,
-    Lesson,
-    Overcome,
     ToolCount,
     generalise_failure,
     make_id,
@@ -158,19 +158,19 @@ async def test_a_fix_is_recorded_when_a_failure_is_overcome_and_rated_by_what_fo
     failed = generalise_failure("fs_read", "no such file: /a/b", WEB)
 
     async def learn(**fields: Any) -> Learning:
-        await learnings.learn([Lesson(record=record(ok="failure" not in fields), root=ADA, **fields)])
+        await learnings.learn([CallLearning(record=record(ok="failure" not in fields), root=ADA, **fields)])
         [known] = await learnings.list_all("user", limit=9)
         return known
 
     assert (await learn(failure=failed)).fix == ""
     assert await learnings.list_of_trigger("user", "tool:fs_read") == []
-    mended = await learn(overcome=(Overcome(pattern=failed.pattern, fix="Use b.", taint=frozenset({"mail"})),))
+    mended = await learn(fixed=(FixedFailure(pattern=failed.pattern, fix="Use b.", taint=frozenset({"mail"})),))
     assert (mended.fix, mended.id) == ("Use b.", make_id("user", "tool:fs_read", failed.pattern))
     assert mended.taint == {"web", "mail"}
     assert mended.confidence == pytest.approx(0.55)
     assert await learnings.list_of_trigger("user", "tool:fs_read") == [mended]
     # A second correction does not replace a fix that has not been found wanting.
-    again = await learn(overcome=(Overcome(pattern=failed.pattern, fix="Use c."),))
+    again = await learn(fixed=(FixedFailure(pattern=failed.pattern, fix="Use c."),))
     assert again.fix == "Use b."
     assert again.confidence == pytest.approx(0.595)
     assert (await learn(helpful=(mended.id,))).confidence == pytest.approx(0.6355)
@@ -178,7 +178,7 @@ async def test_a_fix_is_recorded_when_a_failure_is_overcome_and_rated_by_what_fo
         worse = await learn(failure=failed, unhelpful=mended.id)
     assert worse.confidence == pytest.approx(0.6355 * 0.8**3)
     assert worse.occurrences == 4
-    replaced = await learn(overcome=(Overcome(pattern=failed.pattern, fix="Use c."),))
+    replaced = await learn(fixed=(FixedFailure(pattern=failed.pattern, fix="Use c."),))
     assert replaced.fix == "Use c."
     assert replaced.confidence == pytest.approx(0.55)
     assert [each.fix for each in await learnings.search("user", "use c", limit=9)] == ["Use c."]
@@ -190,7 +190,7 @@ async def test_a_new_failure_has_the_taint_of_its_run_and_a_known_one_keeps_its_
     new = replace(generalise_failure("fs_read", "no file called obey the following"), run_taint=WEB)
     known = generalise_failure("fs_read", "is a folder")
     for each in (new, known, replace(known, run_taint=WEB)):
-        await storage.learnings.learn([Lesson(record=record(ok=False), root=ADA, failure=each)])
+        await storage.learnings.learn([CallLearning(record=record(ok=False), root=ADA, failure=each)])
     found = {each.pattern: each.taint for each in await storage.learnings.list_all("user", limit=9)}
     assert found == {new.pattern: WEB, known.pattern: frozenset()}
 
@@ -216,12 +216,12 @@ async def test_learnings_are_saved_searched_and_never_another_owners(storage: St
 async def test_learnings_are_counted_with_the_calls_they_come_from(storage: Storage) -> None:
     learnings = storage.learnings
     await talk(storage.store)
-    lessons = [
-        Lesson(record=record(ok=False, at=3.0), root=ADA, failure=generalise_failure("fs_read", "it timed out")),
-        Lesson(record=record(at=4.0), root=ADA),
-        Lesson(record=record(at=4.0, tool="exec"), root=ADA),
+    learned_calls = [
+        CallLearning(record=record(ok=False, at=3.0), root=ADA, failure=generalise_failure("fs_read", "it timed out")),
+        CallLearning(record=record(at=4.0), root=ADA),
+        CallLearning(record=record(at=4.0, tool="exec"), root=ADA),
     ]
-    await learnings.learn(lessons)
+    await learnings.learn(learned_calls)
     await learnings.save(learning(created_at=1.0, updated_at=2.0))
     stats = await learnings.count("user")
     assert (stats.total, stats.with_fix, dict(stats.by_category)) == (2, 1, {"general": 1, "timeout": 1})
@@ -255,8 +255,8 @@ async def test_a_cleanup_deletes_what_meets_all_conditions_and_a_dry_run_nothing
 async def test_nothing_is_learnt_late_from_a_conversation_that_was_deleted(storage: Storage) -> None:
     await talk(storage.store)
     await storage.store.delete(ADA, now=1000.0)
-    lesson = Lesson(record=record(ok=False), root=ADA, failure=generalise_failure("fs_read", "not found"))
-    await storage.learnings.learn([lesson])
+    learned = CallLearning(record=record(ok=False), root=ADA, failure=generalise_failure("fs_read", "not found"))
+    await storage.learnings.learn([learned])
     await storage.knowledge.keep_results([result(ADA, "words")], versions=2)
     await talk(storage.store)
     assert (await storage.store.count_deletion(ADA)).lessons == 0
@@ -271,7 +271,7 @@ async def test_what_was_learnt_in_one_conversation_stays_when_another_is_deleted
         await talk(storage.store, key)
         await storage.knowledge.keep_results([result(key, str(key))], versions=2)
         taught = generalise_failure("fs_read", f"it went wrong for {'abcdefgh'[keys.index(key)] * 5}")
-        await storage.learnings.learn([Lesson(record=record(ok=False), root=key, failure=taught)])
+        await storage.learnings.learn([CallLearning(record=record(ok=False), root=key, failure=taught)])
     await storage.knowledge.save(entry("plan", "stays"))
     await storage.learnings.save(learning())
     doomed = (await storage.store.delete(ADA, now=1000.0)).counts

@@ -13,7 +13,7 @@ import pytest
 from nats.aio.client import Client
 
 from moot.daemon.configured_broker import make_broker_name
-from tests.contracts.broker_kit import STORE, Recorder, make_parcel, publish
+from tests.contracts.broker_kit import STORE, Recorder, make_broker_message, publish
 from tests.contracts.test_nats_problems import Connection, wait_until
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, call_cli, eventually, run_cli, spawn
@@ -168,7 +168,7 @@ async def _exchange(server: NatsServer, guarded: Guarded) -> None:
         receiver.observe_presence(there.hear)
         await wait_until(lambda: sender.is_connected and receiver.is_connected)
         async with receiver.consume(STORE, there.handle):
-            await publish(sender, make_parcel("hello"), message_id="a")
+            await publish(sender, make_broker_message("hello"), message_id="a")
             await sender.announce(b"here")
             await there.wait_until(lambda: there.bodies and there.presence)
         # It was acknowledged.

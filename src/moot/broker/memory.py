@@ -23,9 +23,9 @@ from moot.domain.ports.broker import (
     Arrival,
     Batch,
     BatchHandler,
+    BrokerMessage,
     BrokerUnavailable,
     MalformedHandler,
-    Parcel,
     Position,
     PresenceHandler,
     StateHandler,
@@ -94,7 +94,7 @@ class MemoryBroker:
             self._pending, self._last, self._bytes = {}, 0, 0
         self._drop_tail(lost_tail)
         kept = {sequence for messages in self._pending.values() for sequence in messages}
-        self._ids = {message_id: entry for message_id, entry in self._ids.items() if entry[0] in kept}
+        self._ids = {message_id: entry for message_id, entry in self._ids.messages() if entry[0] in kept}
         self._is_running = True
         for connection in list(self._connections):
             connection.reconnect_soon()
@@ -103,7 +103,7 @@ class MemoryBroker:
         self._last = max(0, self._last - count)
         for messages in self._pending.values():
             for sequence in [sequence for sequence in messages if sequence > self._last]:
-                self._bytes -= _measure(messages.pop(sequence).parcel)
+                self._bytes -= _measure(messages.pop(sequence).message)
 
     def partition(self, name: str, *, notice_after: float = 0.0) -> None:
         """Cut the connections of a daemon. They notice it after some time; until then a publish waits."""
@@ -130,33 +130,33 @@ class MemoryBroker:
     def choose_reconnect_time(self) -> float:
         return self.choose_time(_LONGEST_RECONNECT)
 
-    def store(self, parcel: Parcel, message_id: str) -> Position:
+    def store(self, message: BrokerMessage, message_id: str) -> Position:
         """Append a message to the stream, or return the place of one with this id in the duplicate window."""
         now = self.clock.monotonic()
         self._expire_ids(now)
         if message_id in self._ids:
             return Position(self.stream, self._ids[message_id][0])
-        if self.capacity is not None and self._bytes + _measure(parcel) > self.capacity:
+        if self.capacity is not None and self._bytes + _measure(message) > self.capacity:
             raise BrokerUnavailable("the broker's stream is full")
-        if _find_store(parcel.subject) is None and self._connections:
+        if _find_store(message.subject) is None and self._connections:
             # One of the daemons takes it out of the stream.
-            self._connections[0].report_malformed(parcel.subject)
+            self._connections[0].report_malformed(message.subject)
             return Position(self.stream, self._last)
-        position = self._append(parcel, message_id)
+        position = self._append(message, message_id)
         self._ids[message_id] = position.sequence, now
         if self.draw_fault(self.faults.duplicates):
-            self._append(parcel, message_id)
+            self._append(message, message_id)
         for connection in self._connections:
             connection.wake()
         return position
 
-    def _append(self, parcel: Parcel, message_id: str) -> Position:
+    def _append(self, message: BrokerMessage, message_id: str) -> Position:
         self._last += 1
         position = Position(self.stream, self._last)
-        self._pending.setdefault(_find_store(parcel.subject), {})[self._last] = Arrival(
-            parcel=parcel, position=position, message_id=message_id
+        self._pending.setdefault(_find_store(message.subject), {})[self._last] = Arrival(
+            message=message, position=position, message_id=message_id
         )
-        self._bytes += _measure(parcel)
+        self._bytes += _measure(message)
         return position
 
     def _expire_ids(self, now: float) -> None:
@@ -181,7 +181,7 @@ class MemoryBroker:
         messages = self._pending.get(store, {})
         for arrival in batch.arrivals:
             if messages.pop(arrival.position.sequence, None) is not None:
-                self._bytes -= _measure(arrival.parcel)
+                self._bytes -= _measure(arrival.message)
 
     def broadcast(self, sender: "MemoryConnection", payload: bytes) -> None:
         """Give an announcement to all other connections. Nobody waits for it, and nobody is told if it is lost."""
@@ -257,21 +257,21 @@ class MemoryConnection:
         self.disconnect()
         self._broker.forget(self)
 
-    async def publish_all(self, parcels: Mapping[str, Parcel]) -> dict[str, Position | BrokerUnavailable]:
-        if len(parcels) == 1:
-            return {message_id: await self._publish(parcel, message_id) for message_id, parcel in parcels.items()}
+    async def publish_all(self, messages: Mapping[str, BrokerMessage]) -> dict[str, Position | BrokerUnavailable]:
+        if len(messages) == 1:
+            return {message_id: await self._publish(message, message_id) for message_id, message in messages.items()}
         async with asyncio.TaskGroup() as group:
             tasks = {
-                message_id: group.create_task(self._publish(parcel, message_id))
-                for message_id, parcel in parcels.items()
+                message_id: group.create_task(self._publish(message, message_id))
+                for message_id, message in messages.items()
             }
-        return {message_id: task.result() for message_id, task in tasks.items()}
+        return {message_id: task.result() for message_id, task in tasks.messages()}
 
-    async def _publish(self, parcel: Parcel, message_id: str) -> Position | BrokerUnavailable:
+    async def _publish(self, message: BrokerMessage, message_id: str) -> Position | BrokerUnavailable:
         connection = self._connection
         try:
             await self._delay(connection)
-            position = self._broker.store(parcel, message_id)
+            position = self._broker.store(message, message_id)
             is_lost = self._broker.draw_fault(self._broker.faults.lost_acknowledgements)
             await self._delay(connection)
         except BrokerUnavailable as error:
@@ -392,7 +392,9 @@ def _find_store(subject: str) -> int | None:
     return None if numbers is None else numbers[0]
 
 
-def _measure(parcel: Parcel) -> int:
+def _measure(message: BrokerMessage) -> int:
     return (
-        len(parcel.subject) + len(parcel.payload) + sum(len(name) + len(text) for name, text in parcel.headers.items())
+        len(message.subject)
+        + len(message.payload)
+        + sum(len(name) + len(text) for name, text in message.headers.messages())
     )

@@ -20,9 +20,9 @@ from moot.broker.nats_link import STREAM_IS_GONE, NatsLink, NatsSettings
 from moot.broker.nats_malformed import remove_malformed
 from moot.domain.ports.broker import (
     BatchHandler,
+    BrokerMessage,
     BrokerUnavailable,
     MalformedHandler,
-    Parcel,
     Position,
     PresenceHandler,
     StateHandler,
@@ -99,10 +99,12 @@ class NatsBroker:
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
 
-    async def publish_all(self, parcels: Mapping[str, Parcel]) -> dict[str, Position | BrokerUnavailable]:
+    async def publish_all(
+        self, broker_messages: Mapping[str, BrokerMessage]
+    ) -> dict[str, Position | BrokerUnavailable]:
         if self._link is None:
-            return dict.fromkeys(parcels, BrokerUnavailable(self._problem))
-        return await self._link.publish_all(parcels)
+            return dict.fromkeys(broker_messages, BrokerUnavailable(self._problem))
+        return await self._link.publish_all(broker_messages)
 
     async def announce(self, payload: bytes) -> None:
         if self._link is None:

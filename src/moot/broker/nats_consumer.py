@@ -18,7 +18,7 @@ from nats.js.errors import NotFoundError
 from moot.broker.nats_client import read_header_block
 from moot.broker.nats_link import NatsLink
 from moot.broker.nats_stream import HEARTBEAT, STREAM, make_consumer_config, make_stream_id, restore_subject
-from moot.domain.ports.broker import Arrival, Batch, BatchHandler, BrokerUnavailable, Parcel, Position
+from moot.domain.ports.broker import Arrival, Batch, BatchHandler, BrokerMessage, BrokerUnavailable, Position
 
 MOST_IN_BATCH = 256
 # Without a message or a heartbeat for so long, the consumer on the server is gone.
@@ -139,7 +139,7 @@ class NatsConsumer:
         headers = read_header_block(message.headers)
         message_id = headers.pop("Nats-Msg-Id", "")
         return Arrival(
-            parcel=Parcel(subject=_read_subject(message.subject), payload=message.payload, headers=headers),
+            message=BrokerMessage(subject=_read_subject(message.subject), payload=message.payload, headers=headers),
             position=Position(self._link.stream, in_stream),
             message_id=message_id,
         )

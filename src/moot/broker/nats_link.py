@@ -23,7 +23,7 @@ from moot.broker.credentials import NatsCredentials
 from moot.broker.nats_client import NatsClient, make_publish_command
 from moot.broker.nats_errors import describe, find_violation
 from moot.broker.nats_stream import STREAM, make_stream_id, open_stream
-from moot.domain.ports.broker import PRESENCE_SUBJECT, BrokerUnavailable, Parcel, Position, PresenceHandler
+from moot.domain.ports.broker import PRESENCE_SUBJECT, BrokerMessage, BrokerUnavailable, Position, PresenceHandler
 from moot.domain.ports.clock import Clock, Timeout
 
 T = TypeVar("T")
@@ -201,20 +201,22 @@ class NatsLink:
         finally:
             self._limits.remove(limit)
 
-    async def publish_all(self, parcels: Mapping[str, Parcel]) -> dict[str, Position | BrokerUnavailable]:
-        publication = _Publication(parcels)
+    async def publish_all(
+        self, broker_messages: Mapping[str, BrokerMessage]
+    ) -> dict[str, Position | BrokerUnavailable]:
+        publication = _Publication(broker_messages)
         most = self.client.max_payload
         tokens: list[bytes] = []
         commands: list[bytes] = []
-        for message_id, parcel in parcels.items():
+        for message_id, broker_message in broker_messages.items():
             token = str(next(self._numbers))
             try:
-                commands.append(self._make_command(parcel, message_id, token, most))
+                commands.append(self._make_command(broker_message, message_id, token, most))
             except nats.errors.Error as error:
                 publication.answer(message_id, self.explain(error))
                 continue
             tokens.append(token.encode())
-            self._waiting[tokens[-1]] = _Sent(publication, message_id, parcel.subject)
+            self._waiting[tokens[-1]] = _Sent(publication, message_id, broker_message.subject)
         try:
             async with self.clock.timeout(_ANSWER_SECONDS):
                 await self.client.send_commands(commands)
@@ -228,11 +230,11 @@ class NatsLink:
                 self._waiting.pop(each, None)
         return publication.results
 
-    def _make_command(self, parcel: Parcel, message_id: str, token: str, most_payload: int) -> bytes:
-        if len(parcel.payload) > most_payload:
+    def _make_command(self, broker_message: BrokerMessage, message_id: str, token: str, most_payload: int) -> bytes:
+        if len(broker_message.payload) > most_payload:
             raise nats.errors.MaxPayloadError
-        headers = {"Nats-Msg-Id": message_id, **parcel.headers}
-        return make_publish_command(parcel.subject, f"{self._inbox}.{token}", headers, parcel.payload)
+        headers = {"Nats-Msg-Id": message_id, **broker_message.headers}
+        return make_publish_command(broker_message.subject, f"{self._inbox}.{token}", headers, broker_message.payload)
 
     def _receive_answer(self, subject: bytes, _reply: bytes, data: bytes, _headers: bytes) -> None:
         sent = self._waiting.pop(subject[len(self._inbox) + 1 :], None)

@@ -20,9 +20,9 @@ from moot.domain.errors import ConfigError
 from moot.domain.ports.broker import (
     BatchHandler,
     Broker,
+    BrokerMessage,
     BrokerUnavailable,
     MalformedHandler,
-    Parcel,
     Position,
     PresenceHandler,
     StateHandler,
@@ -108,10 +108,12 @@ class ConfiguredBroker:
         for consumption in self._consumptions:
             await consumption.start(self._broker)
 
-    async def publish_all(self, parcels: Mapping[str, Parcel]) -> dict[str, Position | BrokerUnavailable]:
+    async def publish_all(
+        self, broker_messages: Mapping[str, BrokerMessage]
+    ) -> dict[str, Position | BrokerUnavailable]:
         if self._flaw:
-            return dict.fromkeys(parcels, BrokerUnavailable(self._flaw))
-        return await self._broker.publish_all(parcels)
+            return dict.fromkeys(broker_messages, BrokerUnavailable(self._flaw))
+        return await self._broker.publish_all(broker_messages)
 
     async def announce(self, payload: bytes) -> None:
         await self._broker.announce(payload)

@@ -69,7 +69,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     run_taint: frozenset[str] = frozenset()
 
 
-class Overcome(Struct, frozen=True, kw_only=True):
+class FixedFailure(Struct, frozen=True, kw_only=True):
     """A failure that a run got over: what was different in the call that worked; empty if that is not known."""
 
     pattern: str
@@ -77,15 +77,15 @@ class Overcome(Struct, frozen=True, kw_only=True):
     taint: frozenset[str] = frozenset()
 
 
-class Lesson(Struct, frozen=True, kw_only=True):
-    """What is learned from one call: its record, how it failed, or which earlier failures of its run it overcame."""
+class CallLearning(Struct, frozen=True, kw_only=True):
+    """What is learned from one call: its record, how it failed, or which earlier failures of its run it fixed."""
 
     record: CallRecord
     # The conversation that the run works for; what is learned belongs to its sender and is deleted with it.
     root: ConversationKey
     failure: Failure | None = None
-    overcome: tuple[Overcome, ...] = ()
-    # The learnings whose fixes were offered to the run before it succeeded, beside those it overcame.
+    fixed: tuple[FixedFailure, ...] = ()
+    # The learnings whose fixes were offered to the run before it succeeded, beside those it fixed.
     helpful: tuple[str, ...] = ()
     # The learning whose fix was offered to the run before it failed in the same way again.
     unhelpful: str = ""

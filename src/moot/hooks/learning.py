@@ -8,11 +8,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from moot.domain.learning import (
+    CallLearning,
     CallRecord,
     Failure,
+    FixedFailure,
     Learning,
-    Lesson,
-    Overcome,
     choose_fix,
     describe_correction,
     generalise_failure,
@@ -59,7 +59,7 @@ class LearningObserver:
         self._clock = clock
         self._redact = redact
         self._learnings = learnings
-        self._backlog: Backlog[Lesson] = Backlog("learning", learnings.learn, later)
+        self._backlog: Backlog[CallLearning] = Backlog("learning", learnings.learn, later)
         self._failed: OrderedDict[tuple[str, str], dict[str, _Failed]] = OrderedDict()
         self._counts: Counter[str] = Counter()
 
@@ -79,14 +79,14 @@ class LearningObserver:
     def _record(self, call: GateCall, result: ToolResult | None, seconds: float) -> Failure | None:
         """Queue what is learned from a call; return how it failed, if it did."""
         try:
-            lesson = self._build_lesson(call, result, seconds)
-            self._backlog.put(lesson)
-            return lesson.failure
+            learned = self._build_call_learning(call, result, seconds)
+            self._backlog.put(learned)
+            return learned.failure
         except Exception:
             logger.exception("a call of %s was not recorded", call.tool.spec.name)
             return None
 
-    def _build_lesson(self, call: GateCall, result: ToolResult | None, seconds: float) -> Lesson:
+    def _build_call_learning(self, call: GateCall, result: ToolResult | None, seconds: float) -> CallLearning:
         context, tool = call.context, call.tool.spec.name
         has_failed = result is None or result.is_error or bool(result.failure)
         record = CallRecord(
@@ -99,21 +99,21 @@ class LearningObserver:
             seconds=seconds,
             at=self._clock.now(),
         )
-        lesson = Lesson(record=record, root=context.asks_in)
+        learned = CallLearning(record=record, root=context.asks_in)
         self._counts["observed"] += 1
         if result is None:
-            return lesson
+            return learned
         if has_failed:
             learnt = generalise_failure(tool, self._redact((result.failure or result.content)[:4_000]), result.taint)
             learnt = replace(learnt, run_taint=context.taint)
             self._counts["failures"] += 1
-            return replace(lesson, failure=learnt, unhelpful=self._remember(call, learnt))
-        overcome = self._failed.pop((context.run_id, tool), {})
-        self._counts["overcome"] += len(overcome)
+            return replace(learned, failure=learnt, unhelpful=self._remember(call, learnt))
+        fixed = self._failed.pop((context.run_id, tool), {})
+        self._counts["fixed"] += len(fixed)
         return replace(
-            lesson,
-            overcome=tuple(self._describe(call, each) for each in overcome.values()),
-            helpful=_list_other_fixes(lesson.owner, tool, overcome.values()),
+            learned,
+            fixed=tuple(self._describe(call, each) for each in fixed.values()),
+            helpful=_list_other_fixes(learned.owner, tool, fixed.values()),
         )
 
     def _remember(self, call: GateCall, learnt: Failure) -> str:
@@ -135,10 +135,10 @@ class LearningObserver:
             return None
         return {name: self._redact(text) for name, text in summarise_arguments(call.arguments).items()}
 
-    def _describe(self, call: GateCall, failed: _Failed) -> Overcome:
+    def _describe(self, call: GateCall, failed: _Failed) -> FixedFailure:
         worked = self._summarise(call)
         fix = describe_correction(failed.arguments, worked) if failed.arguments and worked else ""
-        return Overcome(pattern=failed.pattern, fix=fix, taint=call.context.taint)
+        return FixedFailure(pattern=failed.pattern, fix=fix, taint=call.context.taint)
 
     async def _offer_fix(self, call: GateCall, result: ToolResult, failed: Failure) -> ToolResult:
         """Return the result with the recorded fix of a failure like this one, if there is one."""
@@ -158,9 +158,9 @@ class LearningObserver:
         return _add_fix(result, fix)
 
 
-def _list_other_fixes(owner: str, tool: str, overcome: Iterable[_Failed]) -> tuple[str, ...]:
+def _list_other_fixes(owner: str, tool: str, fixed: Iterable[_Failed]) -> tuple[str, ...]:
     """Return the learnings that were offered for a failure without being about exactly its pattern."""
-    offered = {each.offered for each in overcome if each.offered != make_id(owner, make_trigger(tool), each.pattern)}
+    offered = {each.offered for each in fixed if each.offered != make_id(owner, make_trigger(tool), each.pattern)}
     return tuple(sorted(offered - {""}))
 
 

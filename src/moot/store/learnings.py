@@ -10,13 +10,13 @@ from moot.domain.learning import (
     FIRST_CONFIDENCE,
     LEAST_CONFIDENCE,
     MOST_LEARNINGS,
+    CallLearning,
     Failure,
+    FixedFailure,
     Learning,
     LearningCategory,
     LearningFilter,
     LearningStats,
-    Lesson,
-    Overcome,
     ToolCount,
     lower_confidence,
     make_id,
@@ -40,8 +40,8 @@ class SqliteLearnings:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
 
-    async def learn(self, lessons: Sequence[Lesson]) -> None:
-        await self._store.write(lambda db: _learn(db, lessons), "learning")
+    async def learn(self, learned_calls: Sequence[CallLearning]) -> None:
+        await self._store.write(lambda db: _learn(db, learned_calls), "learning")
 
     async def save(self, learning: Learning) -> bool:
         return await self._store.write(lambda db: _save(db, learning), "learning")
@@ -72,11 +72,11 @@ class SqliteLearnings:
 # ---- writing --------------------------------------------------------------------------------------
 
 
-def _learn(db: apsw.Connection, lessons: Sequence[Lesson]) -> None:
-    for lesson in lessons:
-        record = lesson.record
+def _learn(db: apsw.Connection, learned_calls: Sequence[CallLearning]) -> None:
+    for learned in learned_calls:
+        record = learned.record
         # The conversation may have been deleted before a hook wrote.
-        if rows.conversation_id(db, lesson.root) is None:
+        if rows.conversation_id(db, learned.root) is None:
             continue
         db.execute(
             "INSERT INTO tool_audit (agent, sender, run, tool, ok, seconds, at, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -88,17 +88,17 @@ def _learn(db: apsw.Connection, lessons: Sequence[Lesson]) -> None:
                 int(record.ok),
                 record.seconds,
                 record.at,
-                lesson.owner,
+                learned.owner,
             ),
         )
-        if lesson.failure is not None:
-            _record_failure(db, lesson, lesson.failure)
-        for offered in lesson.helpful:
+        if learned.failure is not None:
+            _record_failure(db, learned, learned.failure)
+        for offered in learned.helpful:
             _rate(db, offered, raise_confidence)
-        if lesson.unhelpful:
-            _rate(db, lesson.unhelpful, lower_confidence)
-        for overcome in lesson.overcome:
-            _record_success(db, lesson, overcome)
+        if learned.unhelpful:
+            _rate(db, learned.unhelpful, lower_confidence)
+        for fixed in learned.fixed:
+            _record_success(db, learned, fixed)
 
 
 def _rate(db: apsw.Connection, number: str, rate: Callable[[float], float]) -> None:
@@ -107,14 +107,14 @@ def _rate(db: apsw.Connection, number: str, rate: Callable[[float], float]) -> N
         db.execute("UPDATE learnings SET confidence = ? WHERE id = ?", (rate(confidence), number))
 
 
-def _record_failure(db: apsw.Connection, lesson: Lesson, failure: Failure) -> None:
+def _record_failure(db: apsw.Connection, learned: CallLearning, failure: Failure) -> None:
     known = make_trigger(failure.tool)
-    found = _find(db, lesson.owner, known, failure.pattern)
+    found = _find(db, learned.owner, known, failure.pattern)
     if found is None:
-        _make_room(db, lesson.owner)
+        _make_room(db, learned.owner)
         learning = Learning(
-            id=make_id(lesson.owner, known, failure.pattern),
-            owner=lesson.owner,
+            id=make_id(learned.owner, known, failure.pattern),
+            owner=learned.owner,
             trigger=known,
             pattern=failure.pattern,
             diagnosis=failure.diagnosis,
@@ -122,28 +122,28 @@ def _record_failure(db: apsw.Connection, lesson: Lesson, failure: Failure) -> No
             confidence=FIRST_CONFIDENCE,
             occurrences=1,
             taint=failure.taint | failure.run_taint,
-            created_at=lesson.record.at,
-            updated_at=lesson.record.at,
-            origin=lesson.root,
+            created_at=learned.record.at,
+            updated_at=learned.record.at,
+            origin=learned.root,
         )
         _insert(db, learning)
         return
     number, learning = found
     db.execute(
         "UPDATE learnings SET occurrences = occurrences + 1, taint = ?, updated_at = ? WHERE number = ?",
-        (rows.encode_taint(learning.taint | failure.taint), lesson.record.at, number),
+        (rows.encode_taint(learning.taint | failure.taint), learned.record.at, number),
     )
 
 
-def _record_success(db: apsw.Connection, lesson: Lesson, overcome: Overcome) -> None:
-    found = _find(db, lesson.owner, make_trigger(lesson.record.tool), overcome.pattern)
+def _record_success(db: apsw.Connection, learned: CallLearning, fixed: FixedFailure) -> None:
+    found = _find(db, learned.owner, make_trigger(learned.record.tool), fixed.pattern)
     if found is None:
         return
     number, learning = found
     changed = learning
-    if overcome.fix and (not learning.fix or learning.confidence < LEAST_CONFIDENCE):
+    if fixed.fix and (not learning.fix or learning.confidence < LEAST_CONFIDENCE):
         changed = msgspec.structs.replace(
-            learning, fix=overcome.fix, taint=learning.taint | overcome.taint, confidence=FIRST_CONFIDENCE
+            learning, fix=fixed.fix, taint=learning.taint | fixed.taint, confidence=FIRST_CONFIDENCE
         )
     db.execute(
         "UPDATE learnings SET fix = ?, taint = ?, confidence = ?, updated_at = ? WHERE number = ?",
@@ -151,7 +151,7 @@ def _record_success(db: apsw.Connection, lesson: Lesson, overcome: Overcome) -> 
             changed.fix,
             rows.encode_taint(changed.taint),
             raise_confidence(changed.confidence),
-            lesson.record.at,
+            learned.record.at,
             number,
         ),
     )

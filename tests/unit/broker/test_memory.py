@@ -8,7 +8,7 @@ import pytest
 from moot.broker.memory import DUPLICATE_WINDOW, MemoryBroker, MemoryConnection
 from moot.domain.ports.broker import BrokerUnavailable
 from moot.engine.supervisor import Supervisor
-from tests.contracts.broker_kit import STORE, Recorder, make_parcel, publish
+from tests.contracts.broker_kit import STORE, Recorder, make_broker_message, publish
 from tests.simulation.clock import VirtualClock
 
 VIRTUAL_TIME = True
@@ -41,7 +41,7 @@ class World:
     async def publish_all(self, count: int) -> None:
         async with asyncio.TaskGroup() as group:
             for number in range(count):
-                group.create_task(publish(self.laptop, make_parcel(str(number)), message_id=str(number)))
+                group.create_task(publish(self.laptop, make_broker_message(str(number)), message_id=str(number)))
 
     async def receive(self, count: int) -> list[str]:
         async with self.desk.consume(STORE, self.at_desk.handle):
@@ -67,23 +67,23 @@ async def test_a_message_whose_acknowledgement_is_lost_is_stored_once() -> None:
     world = await World().start()
     world.broker.faults.lost_acknowledgements = 1.0
     with pytest.raises(BrokerUnavailable):
-        await publish(world.laptop, make_parcel("a"), message_id="a")
+        await publish(world.laptop, make_broker_message("a"), message_id="a")
     world.broker.faults.lost_acknowledgements = 0.0
-    await publish(world.laptop, make_parcel("a"), message_id="a")
+    await publish(world.laptop, make_broker_message("a"), message_id="a")
     assert world.broker.count_pending() == 1
     await world.clock.sleep(DUPLICATE_WINDOW + 1)
-    await publish(world.laptop, make_parcel("a"), message_id="a")
+    await publish(world.laptop, make_broker_message("a"), message_id="a")
     assert await world.receive(2) == ["a", "a"]
 
 
 async def test_messages_are_given_again_when_the_receipt_is_lost_and_twice_when_stored_twice() -> None:
     world = await World().start()
     world.broker.faults.lost_receipts = 0.9
-    await publish(world.laptop, make_parcel("a"), message_id="a")
+    await publish(world.laptop, make_broker_message("a"), message_id="a")
     received = await world.receive(2)
     assert set(received) == {"a"}
     world.broker.faults = type(world.broker.faults)(duplicates=1.0, slowness=3.0)
-    await publish(world.laptop, make_parcel("b"), message_id="b")
+    await publish(world.laptop, make_broker_message("b"), message_id="b")
     async with world.desk.consume(STORE, world.at_desk.handle):
         await world.at_desk.wait_until(lambda: world.at_desk.bodies.count("b") == 2)
 
@@ -95,7 +95,7 @@ async def test_a_partition_is_noticed_late_and_touches_one_connection() -> None:
     assert world.laptop.problem == ""
     await world.laptop.announce(b"lost")
     with pytest.raises(BrokerUnavailable):
-        await publish(world.laptop, make_parcel("a"), message_id="a")
+        await publish(world.laptop, make_broker_message("a"), message_id="a")
     assert world.clock.monotonic() - began == 10.0
     assert [each.is_connected for each in (world.laptop, world.desk)] == [False, True]
     world.broker.restart()
@@ -103,7 +103,7 @@ async def test_a_partition_is_noticed_late_and_touches_one_connection() -> None:
     assert world.laptop.problem == "the broker cannot be reached"
     world.broker.heal("laptop")
     await world.clock.sleep(2)
-    await publish(world.laptop, make_parcel("a"), message_id="a")
+    await publish(world.laptop, make_broker_message("a"), message_id="a")
     await world.laptop.announce(b"heard")
     assert await world.receive(1) == ["a"]
     assert world.at_desk.presence == [("laptop", b"heard")]
@@ -111,10 +111,10 @@ async def test_a_partition_is_noticed_late_and_touches_one_connection() -> None:
 
 async def test_a_broker_that_lost_its_last_messages_uses_their_numbers_in_another_stream() -> None:
     world = await World().start()
-    positions = [await publish(world.laptop, make_parcel(name), message_id=name) for name in "abc"]
+    positions = [await publish(world.laptop, make_broker_message(name), message_id=name) for name in "abc"]
     world.broker.restart(lost_tail=1)
     await world.clock.sleep(2)
-    again = await publish(world.laptop, make_parcel("d"), message_id="d")
+    again = await publish(world.laptop, make_broker_message("d"), message_id="d")
     assert again.sequence == positions[2].sequence
     assert again.stream != positions[2].stream
     assert await world.receive(3) == ["a", "b", "d"]
@@ -122,7 +122,7 @@ async def test_a_broker_that_lost_its_last_messages_uses_their_numbers_in_anothe
 
 async def test_a_connection_that_ended_receives_and_acknowledges_nothing() -> None:
     world = await World().start()
-    await publish(world.laptop, make_parcel("a"), message_id="a")
+    await publish(world.laptop, make_broker_message("a"), message_id="a")
     world.at_desk.may_return.clear()
     async with world.desk.consume(STORE, world.at_desk.handle):
         await world.at_desk.wait_until(lambda: world.at_desk.bodies)

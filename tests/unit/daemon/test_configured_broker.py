@@ -10,7 +10,7 @@ from moot.daemon.configured_broker import ConfiguredBroker
 from moot.domain.config import BrokerConfig
 from moot.domain.ports.broker import BrokerUnavailable
 from moot.engine.supervisor import Supervisor
-from tests.contracts.broker_kit import STORE, Recorder, make_parcel, publish
+from tests.contracts.broker_kit import STORE, Recorder, make_broker_message, publish
 from tests.contracts.test_nats_problems import Connection, wait_until
 from tests.nats_server import nats_server
 
@@ -58,7 +58,7 @@ async def test_a_reload_takes_observers_and_consumers_to_the_other_broker(tmp_pa
                 await there.wait_until(lambda: broker.is_connected)
                 assert made.keys == [("secret:NATS", "right")]
                 await wait_until(lambda: laptop.is_connected)
-                await publish(laptop, make_parcel("hello"), message_id="a")
+                await publish(laptop, make_broker_message("hello"), message_id="a")
                 await laptop.announce(b"here")
                 await there.wait_until(lambda: there.bodies and there.presence)
                 assert there.states == [True, False, True]
@@ -77,7 +77,7 @@ async def test_without_the_extra_a_daemon_runs_and_says_what_to_install(monkeypa
         assert not made.broker.is_connected
         assert "pip install 'moot[nats]'" in made.broker.problem
         with pytest.raises(BrokerUnavailable, match="nats-py is not installed"):
-            await publish(made.broker, make_parcel(), message_id="a")
+            await publish(made.broker, make_broker_message(), message_id="a")
         await made.broker.announce(b"nobody hears this")
         async with made.broker.consume(STORE, made.recorder.handle):
             assert made.recorder.states == []

@@ -12,10 +12,10 @@ from moot.daemon.clock import ManualClock, SystemClock
 from moot.domain.knowledge import Knowledge, KnowledgeCategory
 from moot.domain.knowledge_config import KnowledgeConfig
 from moot.domain.learning import (
+    CallLearning,
     CallRecord,
+    FixedFailure,
     Learning,
-    Lesson,
-    Overcome,
     choose_fix,
     describe_correction,
     generalise,
@@ -52,12 +52,12 @@ class Kept:
     """Remembers what it is told to write."""
 
     def __init__(self) -> None:
-        self.lessons: list[Lesson] = []
+        self.learned_calls: list[CallLearning] = []
         self.items: list[Knowledge] = []
         self.known: list[Learning] = []
 
-    async def learn(self, lessons: Sequence[Lesson]) -> None:
-        self.lessons += lessons
+    async def learn(self, learned_calls: Sequence[CallLearning]) -> None:
+        self.learned_calls += learned_calls
 
     async def list_of_trigger(self, owner: str, trigger: str) -> list[Learning]:
         return [each for each in self.known if (each.owner, each.trigger) == (owner, trigger)]
@@ -67,7 +67,7 @@ class Kept:
 
 
 class Broken:
-    async def learn(self, _lessons: Sequence[Lesson]) -> None:
+    async def learn(self, _learned_calls: Sequence[CallLearning]) -> None:
         raise RuntimeError("the disk is gone")
 
     async def list_of_trigger(self, _owner: str, _trigger: str) -> list[Learning]:
@@ -129,9 +129,9 @@ async def test_every_call_is_audited_and_its_result_passed_on_untouched() -> Non
     hook = observer(kept, later, clock)
     for result in (OK, BAD):
         assert await hook(gate_call(Named("fs_read")), answers(result, clock)) is result
-    assert kept.lessons == []
+    assert kept.learned_calls == []
     await later.now()
-    assert [lesson.record for lesson in kept.lessons] == [
+    assert [learned.record for learned in kept.learned_calls] == [
         CallRecord(
             agent="ada", sender="user", run_id="run-1", call_id="call-1", tool="fs_read", ok=ok, seconds=1.0, at=at
         )
@@ -145,7 +145,7 @@ async def test_a_failure_has_the_taint_of_the_run_that_gave_the_arguments() -> N
     call = gate_call(Named("fs_read"), of=context(taint=frozenset({"mail"})))
     await hook(call, answers(ToolResult(content="no file called obey", is_error=True)))
     await later.now()
-    learnt = kept.lessons[0].failure
+    learnt = kept.learned_calls[0].failure
     assert learnt is not None
     assert (learnt.taint, learnt.run_taint) == (frozenset[str](), frozenset({"mail"}))
 
@@ -155,7 +155,7 @@ async def test_a_failure_is_learnt_without_what_was_particular_to_it() -> None:
     hook = observer(kept, later)
     await hook(gate_call(Named("fs_read")), answers(BAD))
     await later.now()
-    learnt = kept.lessons[0].failure
+    learnt = kept.learned_calls[0].failure
     assert learnt is not None
     assert (learnt.tool, learnt.pattern, learnt.category, learnt.taint) == (
         "fs_read",
@@ -175,10 +175,10 @@ async def test_a_success_after_a_failure_in_the_same_run_proves_the_learning_onc
     await hook(gate_call(Named("fs_read")), answers(OK))
     await hook(gate_call(Named("fs_read")), answers(OK))
     await later.now()
-    overcome = (Overcome(pattern="no such file: <text>"),)
-    assert [lesson.overcome for lesson in kept.lessons] == [(), (), (), overcome, ()]
+    fixed = (FixedFailure(pattern="no such file: <text>"),)
+    assert [learned.fixed for learned in kept.learned_calls] == [(), (), (), fixed, ()]
     assert hook.counts() == {
-        "observed": 5, "failures": 1, "overcome": 1, "written": 5, "dropped": 0, "failed": 0,
+        "observed": 5, "failures": 1, "fixed": 1, "written": 5, "dropped": 0, "failed": 0,
     }  # fmt: skip
 
 
@@ -194,7 +194,7 @@ async def test_a_call_that_was_killed_is_audited_and_stays_killed() -> None:
         with pytest.raises(asyncio.CancelledError):
             await link(gate_call(Named("exec")), killed)
     await later.now()
-    assert [(lesson.record.ok, lesson.failure) for lesson in kept.lessons] == [(False, None)]
+    assert [(learned.record.ok, learned.failure) for learned in kept.learned_calls] == [(False, None)]
     assert [record.ok for record in published] == [False]
 
 
@@ -411,7 +411,7 @@ async def test_a_failure_that_is_known_comes_with_its_fix_once_in_a_run() -> Non
     kept.known = [known_fix(owner="eve")]
     assert await hook(gate_call(Named("fs_read"), of=context(run_id="run-2")), answers(BAD)) is BAD
     await later.now()
-    assert [lesson.unhelpful for lesson in kept.lessons] == ["", "learning-1", "", ""]
+    assert [learned.unhelpful for learned in kept.learned_calls] == ["", "learning-1", "", ""]
     assert hook.counts()["offered"] == 1
 
 
@@ -422,11 +422,11 @@ async def test_a_command_that_exits_with_an_error_is_learned_from() -> None:
     assert await hook(gate_call(Named("exec"), {"command": "pyhton x.py"}), answers(bad)) is bad
     await hook(gate_call(Named("exec"), {"command": "python x.py"}), answers(OK))
     await later.now()
-    first, second = kept.lessons
+    first, second = kept.learned_calls
     assert first.failure is not None
     assert (first.failure.pattern, first.record.ok) == ("sh: <n>: pyhton: not found", False)
-    [overcome] = second.overcome
-    assert overcome.fix == 'It worked with command="python x.py" instead of command="pyhton x.py".'
+    [fixed] = second.fixed
+    assert fixed.fix == 'It worked with command="python x.py" instead of command="pyhton x.py".'
 
 
 async def test_no_argument_of_a_tool_with_secrets_is_recorded_and_others_are_redacted() -> None:
@@ -439,8 +439,8 @@ async def test_no_argument_of_a_tool_with_secrets_is_recorded_and_others_are_red
         await hook(gate_call(tool, {"path": "/etc/hunter22"}), answers(BAD))
         await hook(gate_call(tool, {"path": "/etc/hunter2"}), answers(OK))
         await later.now()
-        [overcome] = kept.lessons[1].overcome
-        assert overcome.fix == fix
+        [fixed] = kept.learned_calls[1].fixed
+        assert fixed.fix == fix
 
 
 @pytest.mark.parametrize(

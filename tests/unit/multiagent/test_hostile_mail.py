@@ -24,7 +24,7 @@ from moot.domain.inbox_message import (
 )
 from moot.domain.mail import Mail, make_mail_id
 from moot.domain.outbox import Position
-from moot.domain.ports.broker import Parcel
+from moot.domain.ports.broker import BrokerMessage
 from moot.domain.token import Token
 from moot.multiagent.peers.daemons.presence_record import PresenceRecord, encode_record
 from tests.simulation.clock import VirtualClock
@@ -35,11 +35,13 @@ MAIL_ID = make_mail_id("run", "call", "goal")
 DEEP = '{"type": "shutdown_request", "x": ' + "[" * 30_000
 
 
-def make_parcel(node: Node, subject: str, payload: bytes, mail_id: str = MAIL_ID, **headers: Any) -> Parcel:
+def make_broker_message(
+    node: Node, subject: str, payload: bytes, mail_id: str = MAIL_ID, **headers: Any
+) -> BrokerMessage:
     """A message with these bytes, signed by a daemon."""
     given = MailHeaders(id=mail_id, daemon=node.name, **headers)
     signature = node.identity.sign(list_signed_bytes(subject, given, payload))
-    return Parcel(subject=subject, payload=payload, headers=write_headers(replace(given, signature=signature)))
+    return BrokerMessage(subject=subject, payload=payload, headers=write_headers(replace(given, signature=signature)))
 
 
 def make_mail(from_goal: str, goal_id: str, body: str = "hello", **fields: Any) -> Mail:
@@ -47,9 +49,9 @@ def make_mail(from_goal: str, goal_id: str, body: str = "hello", **fields: Any) 
     return Mail(goal_id=goal_id, from_goal=from_goal, body=body, sent_at=1.0, **names)
 
 
-async def give(broker: MemoryBroker, receiver: Node, parcel: Parcel, mail_id: str = MAIL_ID) -> None:
+async def give(broker: MemoryBroker, receiver: Node, broker_message: BrokerMessage, mail_id: str = MAIL_ID) -> None:
     """Put a message on the broker as any client can, and let it arrive."""
-    broker._append(parcel, mail_id)
+    broker._append(broker_message, mail_id)
     receiver.connection.wake()
     await pass_time(2.0)
 
@@ -73,8 +75,8 @@ async def test_text_that_is_nested_without_end_arrives_and_stops_nothing(broker:
 async def test_a_header_that_is_no_text_is_dropped_and_stops_nothing(broker: MemoryBroker, header: str) -> None:
     desk, laptop = await start_two(broker)
     bob = await laptop.talk("bob")
-    parcel = make_parcel(desk, make_subject(INBOX_SUBJECT, bob.id), b"{}")
-    await give(broker, laptop, replace(parcel, headers={**parcel.headers, header: '["\udc80"]'}))
+    broker_message = make_broker_message(desk, make_subject(INBOX_SUBJECT, bob.id), b"{}")
+    await give(broker, laptop, replace(broker_message, headers={**broker_message.headers, header: '["\udc80"]'}))
     assert (await desk.send("ada", "bob", "after it")).delivered_to
     await pass_time(2.0)
     assert await laptop.bodies("bob") == ["after it"]
@@ -90,7 +92,7 @@ async def test_a_message_whose_check_fails_unexpectedly_is_dropped_and_stops_not
     # An agent whose lists cannot be read.
     laptop.agents["ann"] = object()  # type: ignore[assignment]
     mail = make_mail((await desk.talk("ada")).id, ann.id, to_agent="ann")
-    await give(broker, laptop, make_parcel(desk, make_subject(INBOX_SUBJECT, ann.id), encode_message(mail)))
+    await give(broker, laptop, make_broker_message(desk, make_subject(INBOX_SUBJECT, ann.id), encode_message(mail)))
     del laptop.agents["ann"]
     assert laptop.others.receiver.dropped == {"error": 1}
     assert (await desk.send("ada", "bob", "after it")).delivered_to
@@ -126,7 +128,7 @@ async def test_what_a_known_daemon_signed_and_nobody_can_read_is_given_back(
         # It is in the outbox as published, so that it is not published again.
         await desk.storage.outbox.add([mail], most=10)
         await desk.storage.outbox.set_positions({mail.id: Position(desk.connection.stream, 10_000)})
-    await give(broker, laptop, make_parcel(desk, make_subject(INBOX_SUBJECT, bob.id), payload))
+    await give(broker, laptop, make_broker_message(desk, make_subject(INBOX_SUBJECT, bob.id), payload))
     assert await laptop.unread("bob") == []
     assert laptop.others.receiver.dropped == {"malformed": 1}
     await pass_time(3.0)
@@ -194,7 +196,7 @@ async def test_no_daemon_can_announce_the_store_of_another(broker: MemoryBroker)
         assert known == {"laptop": 2, "eve": 3}
     # Mail that names goals of that store is not from it.
     mail = make_mail(bob.id, (await desk.talk("ada")).id, from_agent="bob", to_agent="ada")
-    await give(broker, desk, make_parcel(eve, make_subject(INBOX_SUBJECT, mail.goal_id), encode_message(mail)))
+    await give(broker, desk, make_broker_message(eve, make_subject(INBOX_SUBJECT, mail.goal_id), encode_message(mail)))
     assert desk.others.receiver.dropped == {"sender": 1}
     await laptop.start()
     await pass_time(3.0)
@@ -264,7 +266,7 @@ async def test_a_daemon_can_give_back_only_what_was_sent_to_it(broker: MemoryBro
         subject = make_subject(NOTICE_SUBJECT, mail.from_goal)
         notice_id = MAIL_ID.replace("mail-", "notice-")
         payload = encode_notice(mail, NoticeState.REFUSED, "no")
-        await give(broker, desk, make_parcel(eve, subject, payload, notice_id), notice_id)
+        await give(broker, desk, make_broker_message(eve, subject, payload, notice_id), notice_id)
     assert await desk.storage.outbox.list_failed(limit=9) == []
     assert desk.others.receiver.dropped == {"sender": 3}
     await laptop.start()
@@ -283,9 +285,9 @@ async def test_the_id_of_another_message_cannot_be_taken_silently(broker: Memory
     ada, bob = await desk.talk("ada"), await laptop.talk("bob")
     subject = make_subject(INBOX_SUBJECT, bob.id)
     first = encode_message(make_mail(own.id, bob.id, "first", from_agent="eve"))
-    await give(broker, laptop, make_parcel(eve, subject, first))
+    await give(broker, laptop, make_broker_message(eve, subject, first))
     second = encode_message(make_mail(ada.id, bob.id, "second"))
-    await give(broker, laptop, make_parcel(desk, subject, second))
+    await give(broker, laptop, make_broker_message(desk, subject, second))
     assert await laptop.bodies("bob") == ["first"]
     await pass_time(3.0)
     (dead,) = await desk.storage.outbox.list_failed(limit=9)
@@ -315,9 +317,11 @@ async def test_the_holder_of_a_token_learns_nothing_of_mail_that_is_refused(brok
     theirs = await laptop.talk("bob", token.sender)
     ada = await desk.talk("ada")
     subject = make_subject(INBOX_SUBJECT, theirs.id)
-    await give(broker, laptop, make_parcel(desk, subject, encode_message(make_mail(ada.id, theirs.id, "secret"))))
-    await give(broker, laptop, make_parcel(desk, subject, b"secret"))
-    await give(broker, laptop, Parcel(subject=subject, payload=b"secret", headers={}))
+    await give(
+        broker, laptop, make_broker_message(desk, subject, encode_message(make_mail(ada.id, theirs.id, "secret")))
+    )
+    await give(broker, laptop, make_broker_message(desk, subject, b"secret"))
+    await give(broker, laptop, BrokerMessage(subject=subject, payload=b"secret", headers={}))
     dropped = [event for event in laptop.events if isinstance(event.body, MailDropped)]
     assert len(dropped) == 3
     assert {event.source.root for event in dropped} == {ConversationKey("", "")}

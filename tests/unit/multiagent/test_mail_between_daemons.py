@@ -21,7 +21,7 @@ from moot.domain.inbox_message import (
 )
 from moot.domain.mail import INBOX_CAPACITY, UNVERIFIED_TAINT, Mail, make_mail_id
 from moot.domain.outbox import KnownDaemon
-from moot.domain.ports.broker import BrokerUnavailable, Parcel, Position
+from moot.domain.ports.broker import BrokerMessage, BrokerUnavailable, Position
 from moot.domain.token import Token
 from moot.multiagent.peers.daemons import batch_signatures
 from moot.multiagent.peers.daemons.batch_signatures import sign_all
@@ -220,11 +220,11 @@ async def test_a_full_broker_is_tried_again() -> None:
 MAIL_ID = make_mail_id("run", "call", "goal")
 
 
-def sign(node: Node, parcel: Parcel, **changes: object) -> Parcel:
-    """The parcel as a daemon signs it, with other headers."""
-    headers = replace(read_headers(MAIL_ID, parcel.headers), **changes)
-    signature = node.identity.sign(list_signed_bytes(parcel.subject, headers, parcel.payload))
-    return replace(parcel, headers=write_headers(replace(headers, signature=signature)))
+def sign(node: Node, broker_message: BrokerMessage, **changes: object) -> BrokerMessage:
+    """The broker_message as a daemon signs it, with other headers."""
+    headers = replace(read_headers(MAIL_ID, broker_message.headers), **changes)
+    signature = node.identity.sign(list_signed_bytes(broker_message.subject, headers, broker_message.payload))
+    return replace(broker_message, headers=write_headers(replace(headers, signature=signature)))
 
 
 async def test_what_no_known_daemon_has_signed_is_dropped_and_counted() -> None:
@@ -244,7 +244,7 @@ async def test_what_no_known_daemon_has_signed_is_dropped_and_counted() -> None:
     )
     headers = write_headers(MailHeaders(id=mail.id, daemon="desk"))
     subject = make_subject(INBOX_SUBJECT, bob.id)
-    unsigned = Parcel(subject=subject, payload=encode_message(mail), headers={})
+    unsigned = BrokerMessage(subject=subject, payload=encode_message(mail), headers={})
     genuine = sign(desk, replace(unsigned, headers=headers))
     stranger = encode_message(replace(mail, from_goal=bob.id))
     forged = {
@@ -258,8 +258,8 @@ async def test_what_no_known_daemon_has_signed_is_dropped_and_counted() -> None:
     }
     replayed = replace(genuine, subject=make_subject(INBOX_SUBJECT, other.id))
     changed = replace(genuine, headers={**genuine.headers, "Moot-Hops": "7"})
-    for parcel in (*forged.values(), replayed, changed, replace(unsigned, subject="agent.inbox.x")):
-        broker._append(parcel, MAIL_ID)
+    for broker_message in (*forged.values(), replayed, changed, replace(unsigned, subject="agent.inbox.x")):
+        broker._append(broker_message, MAIL_ID)
     desk.connection.wake()
     laptop.connection.wake()
     await pass_time(2.0)
@@ -276,8 +276,8 @@ async def test_what_no_known_daemon_has_signed_is_dropped_and_counted() -> None:
     assert await laptop.bodies("bob") == ["do it"]
 
     laptop.accepts_unsigned = True
-    for parcel in (unsigned, unsigned, sign(eve, genuine)):
-        broker._append(parcel, MAIL_ID)
+    for broker_message in (unsigned, unsigned, sign(eve, genuine)):
+        broker._append(broker_message, MAIL_ID)
     laptop.connection.wake()
     await pass_time(1.0)
     read = await laptop.unread("bob")
@@ -313,30 +313,38 @@ async def test_messages_of_a_batch_stand_for_themselves() -> None:
         for number, mail_id in enumerate(ids)
     ]
     signed = sign_all(desk.identity, [list_signed_bytes(*parts) for parts in unsigned])
-    parcels = [
-        Parcel(subject=subject, payload=payload, headers=write_headers(replace(headers, signature=text, proof=proof)))
+    broker_messages = [
+        BrokerMessage(
+            subject=subject, payload=payload, headers=write_headers(replace(headers, signature=text, proof=proof))
+        )
         for (subject, headers, payload), (text, proof) in zip(unsigned, signed, strict=True)
     ]
     batch_signatures._list_known.cache_clear()
     wrong = [
-        (replace(parcels[2], payload=parcels[1].payload), ids[2]),
-        (replace(parcels[2], subject=make_subject(INBOX_SUBJECT, other.id)), ids[2]),
-        (parcels[2], ids[4]),
-        (replace(parcels[4], headers={**parcels[4].headers, "Moot-Proof": parcels[1].headers["Moot-Proof"]}), ids[4]),
-        (replace(parcels[2], headers={**parcels[2].headers, "Moot-Taint": '["web"]'}), ids[2]),
+        (replace(broker_messages[2], payload=broker_messages[1].payload), ids[2]),
+        (replace(broker_messages[2], subject=make_subject(INBOX_SUBJECT, other.id)), ids[2]),
+        (broker_messages[2], ids[4]),
+        (
+            replace(
+                broker_messages[4],
+                headers={**broker_messages[4].headers, "Moot-Proof": broker_messages[1].headers["Moot-Proof"]},
+            ),
+            ids[4],
+        ),
+        (replace(broker_messages[2], headers={**broker_messages[2].headers, "Moot-Taint": '["web"]'}), ids[2]),
     ]
-    for parcel, mail_id in wrong:
-        broker._append(parcel, mail_id)
+    for broker_message, mail_id in wrong:
+        broker._append(broker_message, mail_id)
     laptop.connection.wake()
     await pass_time(1.0)
     assert laptop.others.receiver.dropped == {"signature": len(wrong)}
     assert await laptop.unread("bob", "tg:1") == []
     for number in (3, 1, 3, 0, 2):
-        broker._append(parcels[number], ids[number])
+        broker._append(broker_messages[number], ids[number])
         laptop.connection.wake()
         await pass_time(1.0)
-    for parcel, mail_id in wrong[:3]:
-        broker._append(parcel, mail_id)
+    for broker_message, mail_id in wrong[:3]:
+        broker._append(broker_message, mail_id)
     laptop.connection.wake()
     await pass_time(1.0)
     assert await laptop.bodies("bob") == ["mail 3", "mail 1", "mail 0", "mail 2"]
@@ -352,9 +360,9 @@ async def test_what_is_sent_at_the_same_time_is_stored_and_published_together() 
     published: list[int] = []
     publish_all = desk.connection.publish_all
 
-    async def note_size(parcels: Mapping[str, Parcel]) -> dict[str, Position | BrokerUnavailable]:
-        published.append(len(parcels))
-        return await publish_all(parcels)
+    async def note_size(broker_messages: Mapping[str, BrokerMessage]) -> dict[str, Position | BrokerUnavailable]:
+        published.append(len(broker_messages))
+        return await publish_all(broker_messages)
 
     desk.connection.publish_all = note_size  # type: ignore[method-assign]
     reports = await asyncio.gather(

@@ -10,7 +10,7 @@ from moot.domain.errors import BadRequest
 from moot.domain.events import BridgeRefused, MailDropped
 from moot.domain.inbox_message import INBOX_SUBJECT, encode_message, make_subject
 from moot.domain.mail import Mail, make_mail_id
-from moot.domain.ports.broker import Parcel
+from moot.domain.ports.broker import BrokerMessage
 from moot.multiagent.peers.letter import Letter
 from tests.contracts.broker_kit import publish
 from tests.simulation.clock import VirtualClock
@@ -183,8 +183,10 @@ async def test_what_nobody_signed_cannot_ask_for_a_shutdown() -> None:
         sent_at=5.0,
         correlation_id=ID,
     )
-    parcel = Parcel(subject=make_subject(INBOX_SUBJECT, goal.id), payload=encode_message(mail), headers={})
-    await publish(desk.connection, parcel, message_id="")
+    broker_message = BrokerMessage(
+        subject=make_subject(INBOX_SUBJECT, goal.id), payload=encode_message(mail), headers={}
+    )
+    await publish(desk.connection, broker_message, message_id="")
     await pass_time(1.0)
     assert await laptop.unread("bob") == []
     assert laptop.drops == ["shutdown_request must be signed by a daemon"]

@@ -12,7 +12,7 @@ from moot.domain.ask import Ask, AskKind, AskReply, Question
 from moot.domain.conversation import Archive, ConversationKey
 from moot.domain.deletion import DeletionCounts
 from moot.domain.knowledge import Knowledge, KnowledgeCategory, make_result_key
-from moot.domain.learning import CallRecord, Lesson, Overcome, generalise_failure
+from moot.domain.learning import CallLearning, CallRecord, FixedFailure, generalise_failure
 from moot.domain.memory import Memory
 from moot.domain.message import Message, Role, Thinking, ToolCall, tool_result
 from moot.domain.note import Note, NoteKind
@@ -85,11 +85,11 @@ async def fill(store: SqliteStore, key: ConversationKey, word: str) -> None:
     )
     learnings = SqliteLearnings(store)
     failed = generalise_failure("fs_read", f"cannot do {word}")
-    overcome = Overcome(pattern=failed.pattern, fix=word)
+    fixed = FixedFailure(pattern=failed.pattern, fix=word)
     await learnings.learn(
         [
-            Lesson(record=record, root=key, failure=failed),
-            Lesson(record=replace(record, ok=True), root=key, overcome=(overcome,)),
+            CallLearning(record=record, root=key, failure=failed),
+            CallLearning(record=replace(record, ok=True), root=key, fixed=(fixed,)),
         ]
     )
     named = make_result_key(key.agent, key.sender, "fs_read")

@@ -2,7 +2,7 @@
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.knowledge import Knowledge, KnowledgeCategory
-from moot.domain.learning import CallRecord, Lesson, Overcome, generalise_failure
+from moot.domain.learning import CallLearning, CallRecord, FixedFailure, generalise_failure
 from moot.store.knowledge import SqliteKnowledge
 from moot.store.learnings import SqliteLearnings
 from moot.store.sqlite import SqliteStore
@@ -23,10 +23,10 @@ async def test_failures_alike_are_one_learning_that_grows_surer_when_overcome(st
     await talk(store)
     first = generalise_failure("fs_read", "file not found: /home/ann/a.txt")
     again = generalise_failure("fs_read", "file not found: /srv/b.txt", WEB)
-    await learnings.learn([Lesson(record=record(ok=False), root=ADA, failure=first)])
-    await learnings.learn([Lesson(record=record(ok=False, at=2.0), root=ADA, failure=again)])
-    overcome = (Overcome(pattern=first.pattern, fix="f"), Overcome(pattern="never seen"))
-    await learnings.learn([Lesson(record=record(at=3.0), root=ADA, overcome=overcome)])
+    await learnings.learn([CallLearning(record=record(ok=False), root=ADA, failure=first)])
+    await learnings.learn([CallLearning(record=record(ok=False, at=2.0), root=ADA, failure=again)])
+    fixed = (FixedFailure(pattern=first.pattern, fix="f"), FixedFailure(pattern="never seen"))
+    await learnings.learn([CallLearning(record=record(at=3.0), root=ADA, fixed=fixed)])
     rows = await store.read(
         lambda db: db.execute(
             "SELECT owner, trigger, error_pattern, occurrences, round(confidence, 3), taint, category, updated_at, fix"

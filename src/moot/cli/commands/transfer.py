@@ -152,7 +152,7 @@ _TOLD_WHERE_THERE = {
     "documents": ("indexed document", "indexed documents"),
     "notes": ("note", "notes"),
     "outputs": ("kept result", "kept results"),
-    "lessons": ("lesson", "lessons"),
+    "lessons": ("learning or inquiry", "learnings and inquiries"),
     "rules": ("rule", "rules"),
     "mail": ("message from an agent", "messages from agents"),
     "jobs": ("background command", "background commands"),

@@ -23,7 +23,7 @@ class BrokerUnavailable(Unavailable):
     """The broker cannot be reached, or did not accept a message. The message stays in the outbox."""
 
 
-class Parcel(Struct, frozen=True, kw_only=True, gc=False):
+class BrokerMessage(Struct, frozen=True, kw_only=True, gc=False):
     """A message as the broker carries it. Its subject ends with the id of the goal it is for."""
 
     subject: str
@@ -34,7 +34,7 @@ class Parcel(Struct, frozen=True, kw_only=True, gc=False):
 class Arrival(Struct, frozen=True, kw_only=True, gc=False):
     """A message that came from the broker. It may come again: after a crash, or because it was published twice."""
 
-    parcel: Parcel
+    message: BrokerMessage
     position: Position
     # The id it was published with; another program may have given it none.
     message_id: str
@@ -86,7 +86,9 @@ class Broker(Protocol):
         """
         ...
 
-    async def publish_all(self, parcels: Mapping[str, Parcel]) -> dict[str, Position | BrokerUnavailable]:
+    async def publish_all(
+        self, broker_messages: Mapping[str, BrokerMessage]
+    ) -> dict[str, Position | BrokerUnavailable]:
         """Store messages in the broker's stream; return for each the place, or why the broker did not accept it.
 
         They are given by their ids. They may be stored in any order: for a certain one, call this after the previous

@@ -6,7 +6,7 @@ from typing import Protocol
 from moot.domain.conversation import ConversationKey
 from moot.domain.inquiry import Inquiry, InquiryProgress, InquiryStatus
 from moot.domain.knowledge import Knowledge, KnowledgeCategory, KnowledgeReader, SavedKnowledge
-from moot.domain.learning import Learning, LearningCategory, LearningFilter, LearningStats, Lesson
+from moot.domain.learning import CallLearning, Learning, LearningCategory, LearningFilter, LearningStats
 
 
 class KnowledgeStore(Protocol):
@@ -44,7 +44,7 @@ class KnowledgeStore(Protocol):
 class Learnings(Protocol):
     """Failures of tools and their fixes, by owner."""
 
-    async def learn(self, lessons: Sequence[Lesson]) -> None:
+    async def learn(self, learned_calls: Sequence[CallLearning]) -> None:
         """Record calls, in batches; the hooks write here after calls. Nothing is kept of a deleted conversation."""
         ...
 

@@ -19,13 +19,13 @@ from moot.domain.learning import (
     FIRST_CONFIDENCE,
     LEAST_CONFIDENCE,
     MOST_LEARNINGS,
+    CallLearning,
     Failure,
+    FixedFailure,
     Learning,
     LearningCategory,
     LearningFilter,
     LearningStats,
-    Lesson,
-    Overcome,
     ToolCount,
     lower_confidence,
     make_id,
@@ -144,8 +144,8 @@ class MemoryLearnings:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    async def learn(self, lessons: Sequence[Lesson]) -> None:
-        await self._transactions.write(lambda db: _learn(db, lessons))
+    async def learn(self, learned_calls: Sequence[CallLearning]) -> None:
+        await self._transactions.write(lambda db: _learn(db, learned_calls))
 
     async def save(self, learning: Learning) -> bool:
         return await self._transactions.write(lambda db: _save_learning(db, learning))
@@ -194,20 +194,20 @@ def _put(db: Database, learning: Learning) -> None:
     db.learnings.put(_place(learning), LearningRow(number=number, learning=learning))
 
 
-def _learn(db: Database, lessons: Sequence[Lesson]) -> None:
-    for lesson in lessons:
+def _learn(db: Database, learned_calls: Sequence[CallLearning]) -> None:
+    for learned in learned_calls:
         # The conversation may have been deleted before a hook wrote.
-        if db.conversation(lesson.root) is None:
+        if db.conversation(learned.root) is None:
             continue
-        db.tool_audit.put(db.count_up("tool_audit"), AuditRow(owner=lesson.owner, record=lesson.record))
-        if lesson.failure is not None:
-            _learn_failure(db, lesson, lesson.failure)
-        for offered in lesson.helpful:
-            _rate(db, lesson.owner, offered, raise_confidence)
-        if lesson.unhelpful:
-            _rate(db, lesson.owner, lesson.unhelpful, lower_confidence)
-        for overcome in lesson.overcome:
-            _learn_success(db, lesson, overcome)
+        db.tool_audit.put(db.count_up("tool_audit"), AuditRow(owner=learned.owner, record=learned.record))
+        if learned.failure is not None:
+            _learn_failure(db, learned, learned.failure)
+        for offered in learned.helpful:
+            _rate(db, learned.owner, offered, raise_confidence)
+        if learned.unhelpful:
+            _rate(db, learned.owner, learned.unhelpful, lower_confidence)
+        for fixed in learned.fixed:
+            _learn_success(db, learned, fixed)
 
 
 def _rate(db: Database, owner: str, number: str, rate: Callable[[float], float]) -> None:
@@ -216,25 +216,25 @@ def _rate(db: Database, owner: str, number: str, rate: Callable[[float], float])
             _put(db, replace(learning, confidence=rate(learning.confidence)))
 
 
-def _learn_failure(db: Database, lesson: Lesson, failure: Failure) -> None:
-    place = (lesson.owner, make_trigger(failure.tool), failure.pattern)
+def _learn_failure(db: Database, learned: CallLearning, failure: Failure) -> None:
+    place = (learned.owner, make_trigger(failure.tool), failure.pattern)
     row = db.learnings.get(place)
     if row is None:
-        _make_room(db, lesson.owner)
+        _make_room(db, learned.owner)
     known = (
         row.learning
         if row is not None
         else Learning(
             id=make_id(*place),
-            owner=lesson.owner,
+            owner=learned.owner,
             trigger=place[1],
             pattern=failure.pattern,
             diagnosis=failure.diagnosis,
             category=failure.category,
             confidence=FIRST_CONFIDENCE,
             taint=failure.run_taint,
-            created_at=lesson.record.at,
-            origin=lesson.root,
+            created_at=learned.record.at,
+            origin=learned.root,
         )
     )
     _put(
@@ -243,19 +243,19 @@ def _learn_failure(db: Database, lesson: Lesson, failure: Failure) -> None:
             known,
             occurrences=known.occurrences + 1,
             taint=known.taint | failure.taint,
-            updated_at=lesson.record.at,
+            updated_at=learned.record.at,
         ),
     )
 
 
-def _learn_success(db: Database, lesson: Lesson, overcome: Overcome) -> None:
-    row = db.learnings.get((lesson.owner, make_trigger(lesson.record.tool), overcome.pattern))
+def _learn_success(db: Database, learned: CallLearning, fixed: FixedFailure) -> None:
+    row = db.learnings.get((learned.owner, make_trigger(learned.record.tool), fixed.pattern))
     if row is None:
         return
     known = row.learning
-    if overcome.fix and (not known.fix or known.confidence < LEAST_CONFIDENCE):
-        known = replace(known, fix=overcome.fix, taint=known.taint | overcome.taint, confidence=FIRST_CONFIDENCE)
-    _put(db, replace(known, confidence=raise_confidence(known.confidence), updated_at=lesson.record.at))
+    if fixed.fix and (not known.fix or known.confidence < LEAST_CONFIDENCE):
+        known = replace(known, fix=fixed.fix, taint=known.taint | fixed.taint, confidence=FIRST_CONFIDENCE)
+    _put(db, replace(known, confidence=raise_confidence(known.confidence), updated_at=learned.record.at))
 
 
 def _save_learning(db: Database, learning: Learning) -> bool:

@@ -31,7 +31,7 @@ from moot.domain.inbox_message import (
 from moot.domain.mail import UNVERIFIED_TAINT, Mail
 from moot.domain.outbox import KnownDaemon, Position, Receipt, ReturnedMail
 from moot.domain.peer_address import PERSON, is_allowed, join_address
-from moot.domain.ports.broker import Arrival, Parcel
+from moot.domain.ports.broker import Arrival, BrokerMessage
 from moot.domain.token import Token
 from moot.domain.uuid_text import hash_to_uuid
 from moot.multiagent.peers.daemons.batch_signatures import verify_message
@@ -65,10 +65,10 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
 
 def read_arrival(arrival: Arrival, directory: RemoteDirectory, *, store: int, accepts_unsigned: bool) -> Message:
     """Read what arrived, and find out who sent it. Raise Rejection if that is not certain, or if it is malformed."""
-    parcel = arrival.parcel
-    found = read_subject(parcel.subject)
+    broker_message = arrival.message
+    found = read_subject(broker_message.subject)
     if found is None or _store_of(found[1]) != store:
-        raise Rejection("subject", f"the subject {parcel.subject[:128]!r} is not that of a goal")
+        raise Rejection("subject", f"the subject {broker_message.subject[:128]!r} is not that of a goal")
     kind, goal_id = found
     try:
         headers, daemon = _find_daemon(arrival, directory)
@@ -77,8 +77,8 @@ def read_arrival(arrival: Arrival, directory: RemoteDirectory, *, store: int, ac
             raise
         return Message(goal_id=goal_id, daemon=None, mail=_read_unverified(arrival, goal_id))
     if kind == INBOX_SUBJECT:
-        return Message(goal_id=goal_id, daemon=daemon, mail=_read_mail(parcel, goal_id, headers, daemon))
-    return Message(goal_id=goal_id, daemon=daemon, returned=_read_returned(parcel, goal_id, headers, daemon))
+        return Message(goal_id=goal_id, daemon=daemon, mail=_read_mail(broker_message, goal_id, headers, daemon))
+    return Message(goal_id=goal_id, daemon=daemon, returned=_read_returned(broker_message, goal_id, headers, daemon))
 
 
 def _store_of(goal_id: str) -> int | None:
@@ -87,43 +87,47 @@ def _store_of(goal_id: str) -> int | None:
 
 
 def _find_daemon(arrival: Arrival, directory: RemoteDirectory) -> tuple[MailHeaders, KnownDaemon]:
-    parcel = arrival.parcel
-    if not parcel.headers.get(SIGNATURE):
+    broker_message = arrival.message
+    if not broker_message.headers.get(SIGNATURE):
         raise Rejection("unsigned", "it has no signature")
     try:
-        headers = read_headers(arrival.message_id, parcel.headers)
+        headers = read_headers(arrival.message_id, broker_message.headers)
     except BadRequest as error:
         raise Rejection("malformed", error.message) from None
     daemon = directory.find_daemon(headers.daemon)
     if daemon is None:
         raise Rejection("unknown daemon", f"daemon `{headers.daemon}` is not known")
-    signed = list_signed_bytes(parcel.subject, headers, parcel.payload)
+    signed = list_signed_bytes(broker_message.subject, headers, broker_message.payload)
     if not verify_message(daemon.key, headers.signature, headers.proof, signed):
         raise Rejection("signature", f"the signature is not that of daemon `{headers.daemon}`")
     return headers, daemon
 
 
-def _read_mail(parcel: Parcel, goal_id: str, headers: MailHeaders, daemon: KnownDaemon) -> Mail:
+def _read_mail(broker_message: BrokerMessage, goal_id: str, headers: MailHeaders, daemon: KnownDaemon) -> Mail:
     try:
-        message = read_message(parcel.payload)
+        message = read_message(broker_message.payload)
     except BadRequest as error:
-        raise Rejection("malformed", error.message, _parse_partially(parcel, goal_id, headers, daemon)) from None
+        raise Rejection(
+            "malformed", error.message, _parse_partially(broker_message, goal_id, headers, daemon)
+        ) from None
     sender = message.from_agent_id
     mail = make_mail(
         message, mail_id=headers.id, goal_id=goal_id, headers=headers, from_agent=join_address(sender, daemon.name)
     )
     if not _SENDER.fullmatch(sender) or _store_of(mail.from_goal) != daemon.store:
         reason = f"the sender {sender!r} is not one of daemon `{daemon.name}`"
-        raise Rejection("sender", reason, _parse_partially(parcel, goal_id, headers, daemon))
+        raise Rejection("sender", reason, _parse_partially(broker_message, goal_id, headers, daemon))
     return mail
 
 
-def _parse_partially(parcel: Parcel, goal_id: str, headers: MailHeaders, daemon: KnownDaemon) -> Mail | None:
+def _parse_partially(
+    broker_message: BrokerMessage, goal_id: str, headers: MailHeaders, daemon: KnownDaemon
+) -> Mail | None:
     """Return what can be read of a message that a daemon has signed, so that it is told what became of it."""
     if not is_mail_id(headers.id):
         return None
     nobody = make_goal_id(daemon.store, 0)
-    message = parse_partially(parcel.payload, nobody)
+    message = parse_partially(broker_message.payload, nobody)
     mail = make_mail(message, mail_id=headers.id, goal_id=goal_id, headers=headers)
     is_person = mail.from_agent.startswith(PERSON)
     is_sender = _SENDER.fullmatch(mail.from_agent) and is_person == (mail.from_goal == nobody)
@@ -142,18 +146,20 @@ def _read_message(payload: bytes) -> InboxMessage:
 
 def _read_unverified(arrival: Arrival, goal_id: str) -> Mail:
     """Read mail of an unknown sender. It can be given back to nobody, and no agent can have the name it gets."""
-    parcel = arrival.parcel
-    message = _read_message(parcel.payload)
+    broker_message = arrival.message
+    message = _read_message(broker_message.payload)
     given = arrival.message_id or f"{arrival.position.stream}/{arrival.position.sequence}"
-    mail_id = f"mail-{hash_to_uuid(f'unverified/{parcel.subject}/{given}')}"
+    mail_id = f"mail-{hash_to_uuid(f'unverified/{broker_message.subject}/{given}')}"
     headers = MailHeaders(id=mail_id, thread=mail_id, taint=frozenset({UNVERIFIED_TAINT}))
     mail = make_mail(message, mail_id=mail_id, goal_id=goal_id, headers=headers)
     return replace(mail, from_agent=f"{message.from_agent_id}{_UNVERIFIED}", from_goal="")
 
 
-def _read_returned(parcel: Parcel, goal_id: str, headers: MailHeaders, daemon: KnownDaemon) -> ReturnedMail:
+def _read_returned(
+    broker_message: BrokerMessage, goal_id: str, headers: MailHeaders, daemon: KnownDaemon
+) -> ReturnedMail:
     try:
-        notice = read_notice(parcel.payload)
+        notice = read_notice(broker_message.payload)
     except BadRequest as error:
         raise Rejection("malformed", error.message) from None
     if str(notice.message.from_goal_id) != goal_id or _store_of(notice.goal_id) != daemon.store:
@@ -226,7 +232,7 @@ class Verdict:
             except Rejection as rejection:
                 self.rejected.append((arrival, rejection))
             except Exception:
-                logger.exception("a message on %.128r could not be read", arrival.parcel.subject)
+                logger.exception("a message on %.128r could not be read", arrival.message.subject)
                 self.rejected.append((arrival, Rejection("error", "it could not be read")))
             else:
                 self._accept(message)

@@ -138,7 +138,7 @@ class Receiver:
         except Rejection as rejection:
             return rejection
         except Exception:
-            logger.exception("a message on %.128r could not be read", arrival.parcel.subject)
+            logger.exception("a message on %.128r could not be read", arrival.message.subject)
             return Rejection("error", "it could not be read")
 
     async def _check_last(self, verdict: Verdict, arrival: Arrival, message: Message | Rejection) -> None:
@@ -166,8 +166,8 @@ class Receiver:
 
     def _report_dropped(self, arrival: Arrival, rejection: Rejection, goals: Mapping[str, MailTarget]) -> None:
         """Tell subscribers of a message that nobody is given. Its text is left out."""
-        logger.warning("dropped a message on %.128r: %s", arrival.parcel.subject, rejection.reason)
-        found = read_subject(arrival.parcel.subject)
+        logger.warning("dropped a message on %.128r: %s", arrival.message.subject, rejection.reason)
+        found = read_subject(arrival.message.subject)
         goal_id = found[1] if found is not None else ""
         goal = goals.get(goal_id)
         mail = Mail(
@@ -221,7 +221,7 @@ def _is_plain(read: tuple[Arrival, Message | Rejection]) -> bool:
 
 
 def _list_goal_ids(arrivals: Sequence[Arrival]) -> list[str]:
-    subjects = (read_subject(arrival.parcel.subject) for arrival in arrivals)
+    subjects = (read_subject(arrival.message.subject) for arrival in arrivals)
     return list(dict.fromkeys(subject[1] for subject in subjects if subject is not None))
 
 

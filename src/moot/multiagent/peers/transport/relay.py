@@ -24,7 +24,7 @@ from moot.domain.inbox_message import (
 from moot.domain.mail import Mail
 from moot.domain.outbox import OutboxItem, Position
 from moot.domain.peer_address import split_address
-from moot.domain.ports.broker import BrokerUnavailable, Parcel
+from moot.domain.ports.broker import BrokerMessage, BrokerUnavailable
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.outbox import Outbox
 from moot.engine.supervisor import Supervisor
@@ -212,8 +212,8 @@ class Relay:
     async def _publish(self, items: Sequence[tuple[str, OutboxItem]]) -> None:
         """Publish items, each for another goal. What is not accepted is tried again."""
         try:
-            parcels = self._make_parcels([item for _, item in items])
-            results = await self._link.broker.publish_all(parcels)
+            broker_messages = self._make_messages([item for _, item in items])
+            results = await self._link.broker.publish_all(broker_messages)
             reach("relay.published")
             now = self._clock.monotonic()
             for goal_id, item in items:
@@ -248,12 +248,12 @@ class Relay:
         self._paused.discard(goal_id)
         self._woken.set()
 
-    def _make_parcels(self, items: Sequence[OutboxItem]) -> dict[str, Parcel]:
+    def _make_messages(self, items: Sequence[OutboxItem]) -> dict[str, BrokerMessage]:
         name = self._link.name
         unsigned = [_write(item, name) for item in items]
         signed = sign_all(self._link.identity, [list_signed_bytes(*parts) for parts in unsigned])
         return {
-            headers.id: Parcel(
+            headers.id: BrokerMessage(
                 subject=subject, payload=payload, headers=write_headers(headers, signature=signature, proof=proof)
             )
             for (subject, headers, payload), (signature, proof) in zip(unsigned, signed, strict=True)

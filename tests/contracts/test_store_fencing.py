@@ -247,7 +247,7 @@ READS = {
     *(f"asks.{name}" for name in ("find", "find_held", "find_reply", "list_open", "list_unused_calls")),
     *("rules.load", "steps.find", "steps.list_numbers", "notes.list_all", "notes.state", "outputs.get"),
     *("traces.find", "traces.load_health", "traces.list_recent"),
-    *(f"cron.{name}" for name in ("get", "find", "list_jobs", "find_next_due", "list_due")),
+    *(f"cron.{name}" for name in ("get", "find", "list_jobs", "find_next_due", "list_due", "find_last_fired")),
     *("cron.list_last_firings", "cron.list_firings"),
     *(f"workflows.{name}" for name in ("get", "list_runs", "list_attempts", "list_owed")),
     *(
@@ -266,7 +266,7 @@ BESIDE = {
     *("store.add_token", "store.touch_token", "store.revoke_token", "rules.delete"),
     *("outputs.expire", "traces.acknowledge", "reserve_event_numbers"),
     # A job belongs to its owner; a run of it is queued by `fire` alone.
-    *(f"cron.{name}" for name in ("save", "pause", "resume", "remove")),
+    *(f"cron.{name}" for name in ("save", "move", "pause", "resume", "remove")),
     # A new run of a workflow is nobody else's yet.
     "workflows.create",
     # Mail may come from any daemon. It is evicted where no run will read it, whoever has the conversation; see below.

@@ -94,7 +94,7 @@ class MemoryBroker:
             self._pending, self._last, self._bytes = {}, 0, 0
         self._drop_tail(lost_tail)
         kept = {sequence for messages in self._pending.values() for sequence in messages}
-        self._ids = {message_id: entry for message_id, entry in self._ids.messages() if entry[0] in kept}
+        self._ids = {message_id: entry for message_id, entry in self._ids.items() if entry[0] in kept}
         self._is_running = True
         for connection in list(self._connections):
             connection.reconnect_soon()
@@ -265,7 +265,7 @@ class MemoryConnection:
                 message_id: group.create_task(self._publish(message, message_id))
                 for message_id, message in messages.items()
             }
-        return {message_id: task.result() for message_id, task in tasks.messages()}
+        return {message_id: task.result() for message_id, task in tasks.items()}
 
     async def _publish(self, message: BrokerMessage, message_id: str) -> Position | BrokerUnavailable:
         connection = self._connection
@@ -396,5 +396,5 @@ def _measure(message: BrokerMessage) -> int:
     return (
         len(message.subject)
         + len(message.payload)
-        + sum(len(name) + len(text) for name, text in message.headers.messages())
+        + sum(len(name) + len(text) for name, text in message.headers.items())
     )

@@ -99,12 +99,10 @@ class NatsBroker:
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
 
-    async def publish_all(
-        self, broker_messages: Mapping[str, BrokerMessage]
-    ) -> dict[str, Position | BrokerUnavailable]:
+    async def publish_all(self, messages: Mapping[str, BrokerMessage]) -> dict[str, Position | BrokerUnavailable]:
         if self._link is None:
-            return dict.fromkeys(broker_messages, BrokerUnavailable(self._problem))
-        return await self._link.publish_all(broker_messages)
+            return dict.fromkeys(messages, BrokerUnavailable(self._problem))
+        return await self._link.publish_all(messages)
 
     async def announce(self, payload: bytes) -> None:
         if self._link is None:

@@ -201,14 +201,12 @@ class NatsLink:
         finally:
             self._limits.remove(limit)
 
-    async def publish_all(
-        self, broker_messages: Mapping[str, BrokerMessage]
-    ) -> dict[str, Position | BrokerUnavailable]:
-        publication = _Publication(broker_messages)
+    async def publish_all(self, messages: Mapping[str, BrokerMessage]) -> dict[str, Position | BrokerUnavailable]:
+        publication = _Publication(messages)
         most = self.client.max_payload
         tokens: list[bytes] = []
         commands: list[bytes] = []
-        for message_id, broker_message in broker_messages.items():
+        for message_id, broker_message in messages.items():
             token = str(next(self._numbers))
             try:
                 commands.append(self._make_command(broker_message, message_id, token, most))

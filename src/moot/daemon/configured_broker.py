@@ -108,12 +108,10 @@ class ConfiguredBroker:
         for consumption in self._consumptions:
             await consumption.start(self._broker)
 
-    async def publish_all(
-        self, broker_messages: Mapping[str, BrokerMessage]
-    ) -> dict[str, Position | BrokerUnavailable]:
+    async def publish_all(self, messages: Mapping[str, BrokerMessage]) -> dict[str, Position | BrokerUnavailable]:
         if self._flaw:
-            return dict.fromkeys(broker_messages, BrokerUnavailable(self._flaw))
-        return await self._broker.publish_all(broker_messages)
+            return dict.fromkeys(messages, BrokerUnavailable(self._flaw))
+        return await self._broker.publish_all(messages)
 
     async def announce(self, payload: bytes) -> None:
         await self._broker.announce(payload)

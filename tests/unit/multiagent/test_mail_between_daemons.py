@@ -360,9 +360,9 @@ async def test_what_is_sent_at_the_same_time_is_stored_and_published_together() 
     published: list[int] = []
     publish_all = desk.connection.publish_all
 
-    async def note_size(broker_messages: Mapping[str, BrokerMessage]) -> dict[str, Position | BrokerUnavailable]:
-        published.append(len(broker_messages))
-        return await publish_all(broker_messages)
+    async def note_size(messages: Mapping[str, BrokerMessage]) -> dict[str, Position | BrokerUnavailable]:
+        published.append(len(messages))
+        return await publish_all(messages)
 
     desk.connection.publish_all = note_size  # type: ignore[method-assign]
     reports = await asyncio.gather(

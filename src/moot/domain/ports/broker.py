@@ -86,9 +86,7 @@ class Broker(Protocol):
         """
         ...
 
-    async def publish_all(
-        self, broker_messages: Mapping[str, BrokerMessage]
-    ) -> dict[str, Position | BrokerUnavailable]:
+    async def publish_all(self, messages: Mapping[str, BrokerMessage]) -> dict[str, Position | BrokerUnavailable]:
         """Store messages in the broker's stream; return for each the place, or why the broker did not accept it.
 
         They are given by their ids. They may be stored in any order: for a certain one, call this after the previous

@@ -212,8 +212,8 @@ class Relay:
     async def _publish(self, items: Sequence[tuple[str, OutboxItem]]) -> None:
         """Publish items, each for another goal. What is not accepted is tried again."""
         try:
-            broker_messages = self._make_messages([item for _, item in items])
-            results = await self._link.broker.publish_all(broker_messages)
+            messages = self._make_messages([item for _, item in items])
+            results = await self._link.broker.publish_all(messages)
             reach("relay.published")
             now = self._clock.monotonic()
             for goal_id, item in items:

@@ -147,6 +147,14 @@ def test_what_cannot_be_indexed_is_one_clear_error_and_nothing_is_kept(
     assert daemon.cli_json("rag", "list", *mine)["data"] == []
 
 
+def test_a_table_with_a_very_long_field_is_indexed(daemon: LiveDaemon, sender: str, tmp_path: Path) -> None:
+    mine, table = ("--as", sender), tmp_path / "rooms.csv"
+    table.write_text(f"room,note\nBlue,{'long ' * 30_000}\nGreen,heron\n")
+    assert daemon.cli("rag", "index", str(table), *mine).returncode == 0
+    (found, *_) = daemon.cli_json("rag", "search", "heron", *mine)["data"]["results"]
+    assert found["citation"] == f"{table}:3"
+
+
 def test_a_file_whose_name_is_not_text_is_reported_and_the_others_are_indexed(
     daemon: LiveDaemon, sender: str, tmp_path: Path
 ) -> None:

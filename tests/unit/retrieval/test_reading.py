@@ -135,6 +135,13 @@ async def test_tables_with_ragged_rows_and_a_byte_order_mark_are_indexed_and_rep
     assert parsed.note == "1 row does not have 2 columns: line 5"
 
 
+async def test_a_table_with_a_very_long_field_and_other_marks_of_lines_is_read() -> None:
+    text = f"room,note\nBlue,{'long ' * 30_000}\nRed,first\u2028second\nGreen\n"
+    parsed = await parse("rooms.csv", text)
+    assert (parsed.passages[-1].last_line, parsed.passages[-1].content[-6:]) == (4, "\nGreen")
+    assert parsed.note == "1 row does not have 2 columns: line 4"
+
+
 HOSTILE = {
     "binary": ("a.txt", b"text\0\1\2", "it is not text"),
     "no pdf": ("a.pdf", b"hello", "it is not a PDF file"),

@@ -3,6 +3,7 @@
 It has little memory and no environment, and the daemon kills it when a task takes too long.
 """
 
+import csv
 import resource
 import sys
 
@@ -33,6 +34,8 @@ _MEMORY = 2 * 1024**3
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # A field may be as long as the text, whose length is limited. The default is 131,072 characters.
+    csv.field_size_limit(sys.maxsize)
     source, target = sys.stdin.buffer, sys.stdout.buffer
     while header := source.read(LENGTH.size):
         (length,) = LENGTH.unpack(header)

@@ -37,7 +37,8 @@ def cut_csv(lines: Sequence[str]) -> Iterator[Block]:
 
 def describe_ragged_rows(text: str) -> str:
     """Return which rows have another number of columns than the first; empty if none has."""
-    reader = csv.reader(text.splitlines(keepends=True), delimiter=choose_delimiter(text))
+    # Lines end as they do everywhere else, not also at the other marks that `splitlines` knows.
+    reader = csv.reader((f"{line}\n" for line in text.split("\n")), delimiter=choose_delimiter(text))
     columns = 0
     ragged: list[int] = []
     for row in reader:

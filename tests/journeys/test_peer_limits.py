@@ -92,6 +92,24 @@ async def list_dead(talk: Talking) -> list[pb.DeadMailInfo]:
     return list((await talk.ask(list_dead_mail=pb.ListDeadMailMsg())).dead_mail.mail)
 
 
+async def test_a_background_run_that_was_stopped_is_not_woken_by_mail(home: Home) -> None:
+    allow(home, "bob", "wake: true")
+    home.write_config(SCRIPTED)
+    home.write_script(script({"match": "long work", "hang": True}, {"reply": "I go on."}))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            run = (await talk.ask(start_run=pb.StartRunMsg(agent="bob", content="long work"))).run
+            sent = daemon.cli("peers", "send", "bob", "one more thing")
+            assert "Sent to 1 goal of bob." in sent.stdout
+            await talk.ask(stop_run=pb.StopRunMsg(run_id=run.run_id))
+
+            def list_dead() -> list[str]:
+                return [dead["body"] for dead in daemon.cli_json("peers", "dead")["data"]]
+
+            await eventually(lambda: list_dead() == ["one more thing"])
+            assert [run["agent"] for run in daemon.cli_json("ps", "-a")["data"]] == ["bob"]
+
+
 async def test_a_message_to_many_starts_no_more_runs_than_the_budget(home: Home) -> None:
     home.write_config(SCRIPTED + "max_wakes = 3\n")
     home.write_script(script(agent("bob", "PEER", say("woken")), agent("bob", "hello", say("hi"))))

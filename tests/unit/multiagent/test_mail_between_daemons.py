@@ -7,8 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from moot.broker.memory import MemoryBroker, MemoryConnection
+from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Unavailable
-from moot.domain.events import MailDropped, MailEvicted
+from moot.domain.events import EventSource, MailDropped, MailEvicted, RunEnded
 from moot.domain.goal import make_goal_id
 from moot.domain.inbox_message import (
     INBOX_SUBJECT,
@@ -27,6 +28,7 @@ from moot.multiagent.peers.daemons import batch_signatures
 from moot.multiagent.peers.daemons.batch_signatures import sign_all
 from moot.multiagent.peers.daemons.signatures import Identity
 from tests.contracts.broker_kit import publish
+from tests.contracts.store_kit import DONE, request
 from tests.simulation.clock import VirtualClock
 from tests.unit.multiagent.peer_kit import OWNER, Node, make_agent, pass_time, start_two
 
@@ -155,6 +157,31 @@ async def test_a_daemon_that_was_killed_knows_the_others_as_soon_as_it_is_back()
     )
     for node in (desk, laptop):
         await node.stop()
+
+
+async def test_mail_for_a_run_that_ends_while_it_is_stored_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = await Node(MemoryBroker(VirtualClock()), "desk", 1, make_agent("ada"), make_agent("bob", wake=True)).start()
+    await node.talk("ada")
+    key, storage, send = ConversationKey("bob", f"bg:arun-1:{OWNER}"), node.storage, node.storage.mail.send
+    await storage.store.begin(request("arun-1", "work", key), now=1.0)
+    goal = await storage.mail.find_goal_of(key)
+    assert goal is not None
+
+    async def end_first(mails: Sequence[Mail], *, now: float) -> list[Mail]:
+        await storage.store.end(key, "arun-1", DONE, [], now=now)
+        node.bus.publish(EventSource(key=key, root=key, run_id="arun-1"), RunEnded("bob", DONE))
+        return await send(mails, now=now)
+
+    monkeypatch.setattr(storage.mail, "send", end_first)
+    sent = await node.send("ada", "bob", "too late")
+    assert (sent.delivered_to, sent.unreachable_reasons) == ((), (f"no live goal `{goal.id}` of agent_id `bob`",))
+    await pass_time(1.0)
+    assert [dead.mail.body for dead in await storage.mail.list_dead(limit=9)] == ["too late"]
+    # It is not woken either, and the sender is told once.
+    assert node.runs.submitted == []
+    lost = await node.mailboxes.collect_lost(ConversationKey("ada", OWNER), "run-next")
+    assert [each.is_sent for each in lost] == []
+    await node.stop()
 
 
 @pytest.mark.parametrize("with_data", [True, False])

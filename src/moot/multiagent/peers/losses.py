@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from moot.domain.bridge import is_bridge, is_bridge_request
 from moot.domain.events import BridgeRefused, MailDelivered, MailDropped, MailEvicted
-from moot.domain.goal import MailTarget
+from moot.domain.goal import GoalKind, MailTarget
 from moot.domain.inbox_message import NoticeState
 from moot.domain.lost_mail import explain_eviction
 from moot.domain.mail import Mail
@@ -47,6 +47,16 @@ class Losses:
                     receiver = receivers.get(mail.goal_id)
                     reason = explain_eviction(receiver.key.sender if receiver is not None else "")
                     await self.answer(ReturnedMail(mail=mail, state=NoticeState.EVICTED, reason=reason))
+
+    async def evict_ended(self, goals: Sequence[MailTarget]) -> frozenset[str]:
+        """Evict the mail of runs that ended while it was being stored; return the ids of their goals."""
+        ending = [goal.id for goal in goals if goal.kind is not GoalKind.INTERACTIVE]
+        found, _ = await self._mail.find_targets(ending) if ending else ({}, [])
+        ended = [goal for goal in found.values() if goal.has_ended]
+        for goal in ended:
+            self._mailboxes.forget(goal.key)
+            await self.announce_evicted(await self._mail.evict(goal.key, now=self._clock.now()), {goal.id: goal})
+        return frozenset(goal.id for goal in ended)
 
     async def answer(self, returned: ReturnedMail) -> None:
         """Tell a goal of this store that nobody will read the shutdown or plan message it has sent."""

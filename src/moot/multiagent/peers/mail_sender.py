@@ -217,6 +217,25 @@ class MailSender:
     async def _deliver(self, letter: Letter, goals: Sequence[MailTarget]) -> DeliveryReport:
         now = self._clock.now()
         mails = [make_mail_of(letter, goal.id, goal.agent, now) for goal in goals]
+        report = await self._store_all(letter, goals, mails, now)
+        ended = await self._losses.evict_ended(goals)
+        if not ended:
+            return report
+        # Whoever sent it is told by this report, and not once more.
+        own = [TOLD_SENDER + mail.id for mail in mails if mail.goal_id in ended and letter.from_goal]
+        self._mailboxes.note_told(letter.origin[0], own)
+        return DeliveryReport(
+            delivered_to=tuple(goal_id for goal_id in report.delivered_to if goal_id not in ended),
+            unreachable_reasons=(
+                *report.unreachable_reasons,
+                *(_no_goals(replace(letter, goal_id=goal_id)) for goal_id in report.delivered_to if goal_id in ended),
+            ),
+            reported=(*report.reported, *own),
+        )
+
+    async def _store_all(
+        self, letter: Letter, goals: Sequence[MailTarget], mails: Sequence[Mail], now: float
+    ) -> DeliveryReport:
         results: list[list[Mail] | MootError]
         if len(mails) == 1:
             # Most mail is for one goal, and evicts nothing.
@@ -305,6 +324,7 @@ class MailSender:
         assert goal is not None, "mail is deleted with its goal"
         self._announce(goal, mail)
         await self._announce_evicted(goal, evicted)
+        await self._losses.evict_ended([goal])
         return mail
 
 

@@ -18,6 +18,7 @@ from moot.domain.mail import MAIL_AUTHOR, Mail, join_taint, render_mail
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.run import RunRequest
+from moot.domain.senders import is_reserved
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.runs import Runs
@@ -80,7 +81,8 @@ class Wakes:
             self._start(key, agents[key.agent])
 
     def _start(self, key: ConversationKey, agent: Agent | None) -> None:
-        if agent is None or not agent.wake:
+        # The mail of a background run is read by that run, or by nobody: it must not go on after its end.
+        if agent is None or not agent.wake or is_reserved(key.sender):
             return
         if key in self._preparing:
             self._again.add(key)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from moot.domain.agent import Agent
 from moot.domain.bridge import may_be_bridge
 from moot.domain.events import MailDelivered, MailDropped
-from moot.domain.goal import GoalKind, MailTarget
+from moot.domain.goal import MailTarget
 from moot.domain.inbox_message import read_subject
 from moot.domain.mail import Mail
 from moot.domain.outbox import Position, Receipt, ReceiptResult
@@ -197,21 +197,10 @@ class Receiver:
             d.bus.publish(make_source(goals.get(each.mail.goal_id)), make_loss_event(each))
         if result.returned:
             await d.losses.announce_returned(result.returned)
-        await self._evict_from_ended([goals[goal_id] for goal_id in {mail.goal_id for mail in result.stored}])
-        if result.evicted or result.refused:
+        ended = await d.losses.evict_ended([goals[goal_id] for goal_id in {mail.goal_id for mail in result.stored}])
+        if result.evicted or result.refused or ended:
             # There are notices to be sent.
             d.relay.wake()
-
-    async def _evict_from_ended(self, goals: Sequence[MailTarget]) -> None:
-        """Give back mail for runs that ended while it was being stored."""
-        d = self._d
-        ending = [goal.id for goal in goals if goal.kind is not GoalKind.INTERACTIVE]
-        found, _ = await d.mail.find_targets(ending) if ending else ({}, [])
-        for goal in found.values():
-            if goal.has_ended:
-                d.mailboxes.forget(goal.key)
-                await d.losses.announce_evicted(await d.mail.evict(goal.key, now=d.clock.now()), {goal.id: goal})
-                d.relay.wake()
 
 
 def _is_plain(read: tuple[Arrival, Message | Rejection]) -> bool:

@@ -156,6 +156,35 @@ def test_a_role_without_tools_is_inactive_and_says_what_is_missing_until_it_has_
         assert (listed["navigator"]["status"], listed["navigator"]["missing"]) == ("active", "")
 
 
+async def test_a_blocked_tool_is_offered_to_nobody_and_a_role_without_others_is_inactive(
+    home: Home, provider: Provider
+) -> None:
+    blocked = "[security.interceptor]\nblocked_tools = {}\n"
+    config = f"{(home.path / 'config.toml').read_text()}\n[agent]\nmultiAgent = true\n"
+    home.write_config(config + blocked.format('["exec", "exec_*", "fs_*", "skill_*"]'))
+    with daemon_thread(home) as daemon:
+        listed = {each["name"]: each for each in daemon.cli_json("agents", "list")["data"]}
+        operator, librarian = listed["operator"], listed["librarian"]
+        assert (operator["status"], operator["missing"]) == ("inactive", "its tools are in blocked_tools")
+        assert librarian["status"] == "active"
+        async with daemon.client() as talk:
+            await talk.say("moot", "hello")
+            told = str(provider.bodies()[-1]["messages"][0])
+            assert "- librarian:" in told
+            assert "- operator:" not in told
+            await talk.say("ada", "hello")
+            assert not offered(provider) & {"exec", "exec_bg", "fs_read"}
+            assert "web_fetch" in offered(provider)
+            # What is no longer blocked is offered from the next message on.
+            home.write_config(config + blocked.format('["exec"]'))
+            daemon.cli("reload")
+            await talk.say("ada", "hello")
+            assert {"exec_bg", "fs_read"} <= offered(provider)
+            assert "exec" not in offered(provider)
+            await talk.say("moot", "hello")
+            assert "- operator:" in str(provider.bodies()[-1]["messages"][0])
+
+
 def test_categories_of_tools_are_enabled_or_say_why_not(home: Home) -> None:
     config = (home.path / "config.toml").read_text()
     with daemon_thread(home) as daemon:

@@ -89,6 +89,16 @@ async def test_reading_asks_nobody_and_cannot_leave_the_working_directory(
     assert "root:" not in json.dumps(results(speech))
 
 
+async def test_listing_a_file_says_which_tool_reads_it(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    (tmp_path / "todo.txt").write_text("Buy milk.\n")
+    provider.program({"calls": [call("fs_list", path="todo.txt")]}, {"text": "Listed."})
+    async with daemon.client() as talk:
+        speech = await talk.say("ada", "What is in todo.txt?", sender, cwd=str(tmp_path))
+    assert results(speech) == ["todo.txt is a file, not a folder. Read it with fs_read."]
+
+
 async def test_a_command_runs_in_the_sandbox_with_no_network_and_no_sight_of_moot(
     daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:

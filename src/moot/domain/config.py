@@ -10,6 +10,7 @@ from moot.domain.knowledge_config import GraphConfig, KnowledgeConfig, Librarian
 from moot.domain.mcp import McpConfig
 from moot.domain.rag_config import RagConfig
 from moot.domain.run import Limits
+from moot.domain.scope import Scope
 from moot.domain.telemetry_config import MetricsConfig, TelemetryConfig
 
 PROVIDERS = ("openai", "anthropic", "local", "scripted")
@@ -311,6 +312,10 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     rag: RagConfig = RagConfig()
     tool_search: ToolSearchConfig = ToolSearchConfig()
     mcp: Mapping[str, McpConfig] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def not_blocked(self) -> Scope:
+        return Scope(denied=self.interceptor.blocked_tools)
 
 
 class Config(Struct, frozen=True, kw_only=True):

@@ -112,14 +112,18 @@ class Loop:
         turn.history.open_with((*project.opening, *briefing.opening))
         toolbox = self._gate.box(turn.agent.scope & turn.request.scope & briefing.scope)
         progress.is_harmless, progress.effects = toolbox.is_harmless, toolbox.effects
-        most = turn.config.tools.tool_search.max_offered
+        # A blocked tool stays in the box: a call of it gets the reason.
+        within = briefing.offers & turn.config.tools.not_blocked
+        offer = toolbox.choose_tools(
+            turn.model, turn.agent.prefixes, within, most=turn.config.tools.tool_search.max_offered
+        )
         return TurnState(
             turn=turn,
             progress=progress,
             deadline=deadline,
             briefing=briefing,
             toolbox=toolbox,
-            offer=toolbox.choose_tools(turn.model, turn.agent.prefixes, briefing.offers, most=most),
+            offer=offer,
             repetition=Repetition(),
             began=turn.budget.spent.seconds,
             nudges=briefing.conduct.nudges,

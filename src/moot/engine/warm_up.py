@@ -83,7 +83,7 @@ class WarmUp:
         """Return a prompt that begins like every request of the agent."""
         briefing = self._d.brief(config, model)
         toolbox = self._d.gate.box(agent.scope & briefing.scope)
-        specs = toolbox.choose_tools(model, agent.prefixes, briefing.offers).specs
+        specs = toolbox.choose_tools(model, agent.prefixes, briefing.offers & config.tools.not_blocked).specs
         blocks = list_standing_blocks(agent, model, briefing, has_tools=bool(specs))
         return Prompt(system=blocks, transcript=Transcript([user("Hello")]), tools=specs, max_tokens=1)
 

@@ -34,8 +34,18 @@ class Partition:
         stays unmatched, and `kin` names the custom agents it may be meant for.
     """
 
-    def __init__(self, agents: Sequence[Agent], tools: Collection[str], *, keeps_memories: bool = False) -> None:
+    def __init__(
+        self,
+        agents: Sequence[Agent],
+        tools: Collection[str],
+        *,
+        keeps_memories: bool = False,
+        blocked: tuple[str, ...] = (),
+    ) -> None:
         self._agents = {agent.name: agent for agent in agents if agent.status is AgentStatus.ACTIVE}
+        # Tools whose calls are all refused belong to nobody.
+        self._blocked = frozenset(filter(_pattern(blocked).match, tools)) if blocked else frozenset[str]()
+        tools = frozenset(tools) - self._blocked
         # Every agent remembers for itself, so these tools are then in every scope besides belonging to a role.
         self._everywhere = (*SHARED, *CONTROL, *(OWN_MEMORY if keeps_memories else ()))
         self.shared = tuple(sorted(filter(_pattern(_UNPARTITIONED).match, tools)))
@@ -65,6 +75,8 @@ class Partition:
         """Return why an agent that names its tools cannot work: that there are none of them. Empty if it can."""
         if not agent.prefixes or self.tools_of(agent.name) or any(_matches(agent, tool) for tool in self.shared):
             return ""
+        if any(_matches(agent, tool) for tool in self._blocked):
+            return "its tools are in blocked_tools"
         return f"no tool named {' or '.join(agent.prefixes)}"
 
     def scope_of(self, agent: str) -> Scope:

@@ -45,8 +45,9 @@ class Team:
         self._root: tuple[Agent, Partition, Agent] | None = None
         # Agents as their files define them, and with the tools of their own memory.
         self._remembering: dict[str, tuple[Agent, Agent]] = {}
-        # The tools, the edition of the agents, and whether all keep memories, that the partition was made from.
-        self._partition: tuple[Mapping[str, Tool], int, bool, Partition] | None = None
+        # The tools, the edition of the agents, whether all keep memories, and the blocked tools, that the partition was
+        # made from.
+        self._partition: tuple[Mapping[str, Tool], int, bool, tuple[str, ...], Partition] | None = None
 
     def resolve_agent(self, name: str) -> Agent | None:
         """Return the agent as its file defines it now; a change takes effect with the next message.
@@ -90,12 +91,13 @@ class Team:
     def partition(self) -> Partition:
         """Return the partition of the current tools and agents; it is rebuilt only if either has changed."""
         tools, edition = self._tools.tools(), self._registry.edition
-        keeps_memories = self._config().agent_memory.enabled
+        config = self._config()
+        keeps_memories, blocked = config.agent_memory.enabled, config.tools.interceptor.blocked_tools
         known = self._partition
-        if known is None or known[0] is not tools or known[1:3] != (edition, keeps_memories):
-            made = Partition(self._registry.active(), tools, keeps_memories=keeps_memories)
-            known = self._partition = (tools, edition, keeps_memories, made)
-        return known[3]
+        if known is None or known[0] is not tools or known[1:4] != (edition, keeps_memories, blocked):
+            made = Partition(self._registry.active(), tools, keeps_memories=keeps_memories, blocked=blocked)
+            known = self._partition = (tools, edition, keeps_memories, blocked, made)
+        return known[4]
 
     def describe_owner(self, tool: str, offered: Collection[str]) -> str:
         """Return a hint which teammates have a tool that the caller lacks; empty if none has, or it cannot spawn."""

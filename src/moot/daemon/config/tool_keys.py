@@ -55,7 +55,7 @@ INTERCEPTOR_KEYS = (
         check_one_of("", *Mode),
     ),
     Key("exempt_tools", tuple, "Tools that do not ask, as names or patterns such as `fs_*`.", "[]"),
-    Key("blocked_tools", tuple, "Tools that are never executed.", "[]"),
+    Key("blocked_tools", tuple, "Tools that are never offered or executed.", "[]"),
     Key("sensitive_tools", tuple, "Tools that always ask.", "[]"),
     Key("approval_seconds", float, "How long an approval stays open.", "86400", check_above_zero),
     Key("unattended", bool, "Unattended: deny what would need approval; the run ends as `denied`.", "false"),

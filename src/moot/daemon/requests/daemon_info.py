@@ -124,7 +124,7 @@ class DaemonRequests:
                     await model.find_window()
                 info.window, info.tools = model.window, model.tools
                 info.window_is_assumed = model.window_is_assumed
-                box = self._d.gate.box(NOT_SPAWNED)
+                box = self._d.gate.box(NOT_SPAWNED & config.tools.not_blocked)
                 offer = box.choose_tools(model, None, most=config.tools.tool_search.max_offered)
                 info.tools_there = sum(spec.name != TOOL_SEARCH and not spec.deferred for spec in box.specs)
                 info.left_out.extend(spec.name for spec in offer.without_room)
@@ -343,8 +343,8 @@ class DaemonRequests:
 
     def _find_tools(self, agent: Agent) -> list[Tool]:
         """Return the tools that an agent has in its own conversations."""
-        role = find_role_scope(agent.role, has_teammates=self._config.current.has_teammates)
-        scope = agent.scope & self._d.team.partition().root_scope(agent.name) & role
+        config, scope = self._config.current, agent.scope & self._d.team.partition().root_scope(agent.name)
+        scope &= find_role_scope(agent.role, has_teammates=config.has_teammates) & config.tools.not_blocked
         return [tool for name, tool in self._d.toolset.registry.tools().items() if scope.allows(name)]
 
     def _tool_support(self, model: str) -> str:

@@ -52,8 +52,13 @@ class TeamInfoRequests:
     def partition(self) -> Partition:
         """Return the partition of the current tools and agents."""
         self._registry.refresh_if_changed()
-        tools, keeps_memories = self._toolset.registry.tools(), self._config.current.agent_memory.enabled
-        return Partition(self._registry.active(), tools, keeps_memories=keeps_memories)
+        config = self._config.current
+        return Partition(
+            self._registry.active(),
+            self._toolset.registry.tools(),
+            keeps_memories=config.agent_memory.enabled,
+            blocked=config.tools.interceptor.blocked_tools,
+        )
 
     async def get_agent_status(self, _message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("see the agent status")

@@ -52,8 +52,9 @@ class RoleBriefs:
         scope = briefing.scope if is_spawned else NOT_SPAWNED
         request, model, agent = turn.request, turn.model, turn.agent
         box = self._gate.box(agent.scope & request.scope & scope)
-        most = turn.config.tools.tool_search.max_offered
-        offer = box.choose_tools(model, agent.prefixes, briefing.offers, most=most)
+        tools_config = turn.config.tools
+        within, most = briefing.offers & tools_config.not_blocked, tools_config.tool_search.max_offered
+        offer = box.choose_tools(model, agent.prefixes, within, most=most)
         tools = tuple(spec.name for spec in offer.specs)
         render = render_brief_coordinator if model.config.small else render_coordinator
         facts = await self._facts.tell(request, turn.history)

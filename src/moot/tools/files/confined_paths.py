@@ -179,6 +179,9 @@ class ConfinedFolder:
         if status is None:
             raise NotFound(f"there is no folder {spot.path}", fix="List the folder with fs_list.")
         if not stat.S_ISDIR(status.st_mode):
+            # A small model is not offered fs_stat, and repeats the call if nothing tells it what to do instead.
+            if stat.S_ISREG(status.st_mode):
+                raise BadRequest(f"{spot.path} is a file, not a folder", fix="Read it with fs_read.")
             raise BadRequest(f"{spot.path} is not a folder", fix="Check what it is with fs_stat.")
         with translate_errors(spot.path):
             folder = self._keep(os.open(spot.name, _READ | os.O_DIRECTORY, dir_fd=spot.folder))

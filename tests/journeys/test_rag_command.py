@@ -1,11 +1,16 @@
 """`moot rag` through a running daemon: index with a report of what was refused, search, answer, list and forget."""
 
+import asyncio
 import os
 from pathlib import Path
 
+from aiohttp import web
+
+from tests.daemon_process import CONFIG as BASE
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
+from tests.web_server import serving
 
 CONFIG = PROVIDER_CONFIG + "\n[rag]\ncheck_seconds = 0\nmax_files = 40\n"
 
@@ -194,6 +199,24 @@ async def test_a_kill_in_the_middle_of_indexing_leaves_whole_documents_and_it_is
         assert live.cli_json("rag", "search", "part 69")["data"]["results"]
     assert home.query(half) == [(0,)]
     assert home.query("SELECT count(*) FROM passage_vectors") == [(140,)]
+
+
+async def test_a_kill_before_a_page_is_indexed_leaves_nothing_of_it(home: Home) -> None:
+    async def answer(_request: web.BaseRequest) -> web.Response:
+        return web.Response(text="The moor is closed in winter.", content_type="text/plain")
+
+    async with serving(answer) as site:
+        home.furnish(config=f'{BASE}\n[web]\nallow_private = ["127.0.0.1:{site.port}"]\n')
+        with running(home, MOOT_FAIL_AT="documents.parsed:1") as daemon:
+            failed = await asyncio.to_thread(run_cli, home, "rag", "index", f"{site.url}/page", MOOT_FAIL_AT="")
+            assert failed.returncode != 0
+            daemon.reap()
+        assert home.query("SELECT count(*) FROM document_sources") == [(1,)]
+        with daemon_thread(home) as live:
+            await eventually(lambda: not live.cli_json("rag", "list")["data"])
+            again = await asyncio.to_thread(live.cli, "rag", "index", f"{site.url}/page")
+            assert again.returncode == 0, again.stderr
+            assert live.cli_json("rag", "search", "moor")["data"]["results"]
 
 
 def test_a_path_that_does_not_exist_is_named(daemon: LiveDaemon) -> None:

@@ -204,8 +204,16 @@ class Documents:
             try:
                 async with self._turn(owner):
                     await self._d.indexer.sync(owner, source, lambda _done, _total: None)
+                    await self._drop_empty(owner, source)
             except MootError as error:
                 logger.warning("%s was not indexed: %s", source.place, error.message)
+
+    async def _drop_empty(self, owner: ConversationKey, source: Source) -> None:
+        """Forget a file that is refused, and a page, which is not fetched again, as if they had just been asked for."""
+        stored = await self._find_source(owner, str(source.label))
+        if source.kind in (SourceKind.FILE, SourceKind.PAGE) and not stored.documents:
+            await self._d.index.forget_source(owner, source.number)
+            logger.warning("%s was not indexed before the daemon stopped; index it again", source.place)
 
     def _turn(self, owner: ConversationKey) -> asyncio.Lock:
         return self._turns.setdefault(owner, asyncio.Lock())

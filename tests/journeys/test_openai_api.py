@@ -405,6 +405,24 @@ async def test_a_failed_run_is_an_error_that_clients_do_not_send_again(daemon: L
         assert last["error"]["code"] == "model_error"
 
 
+async def test_whether_a_stopped_message_is_in_the_history_is_told(daemon: LiveDaemon, sender: str) -> None:
+    async with chatting(daemon, sender) as chat, daemon.client() as talk:
+        running = asyncio.create_task(chat.post(chat.body("slowly")))
+        await eventually(lambda: talk.active(sender=sender))
+        waiting = asyncio.create_task(chat.post(chat.body("hello")))
+
+        async def waits() -> bool:
+            return bool((await talk.history("ada", sender)).queued)
+
+        await eventually(waits)
+        await talk.ask(withdraw=pb.WithdrawMsg(agent="ada", sender=sender))
+        await talk.kill("ada", sender)
+        for request, end in ((waiting, "not in the history.)"), (running, "kept in the history.)")):
+            status, body, _ = await request
+            assert (status, body["error"]["message"].endswith(f"(Your message is {end}")) == (409, True), body
+        assert await chat.history() == [("user", "", "slowly")]
+
+
 @pytest.mark.parametrize("request_text", ["edit it", "teleport it"])
 async def test_an_answer_of_a_run_that_did_nothing_has_its_state_also_in_a_stream(
     daemon: LiveDaemon, sender: str, request_text: str

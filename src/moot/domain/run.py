@@ -189,6 +189,10 @@ class RunEnd(Struct, frozen=True, kw_only=True):
         return join_contents(self.messages) or self.content
 
 
+# The end of a message that its sender took back; it is not in the history.
+WITHDRAWN = RunEnd(outcome=Outcome.CANCELLED, error="The message was withdrawn before its turn came.")
+
+
 def end_steered(run_id: str) -> RunEnd:
     """How a queued message ends that was shown to an active run."""
     return RunEnd(outcome=Outcome.COMPLETED, error=f"It was shown to run {run_id}, which answers it.")

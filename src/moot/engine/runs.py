@@ -22,7 +22,7 @@ from moot.domain.events import (
     make_event_source,
 )
 from moot.domain.owner import check_here
-from moot.domain.run import RETRYABLE, Outcome, Run, RunEnd, RunRequest, RunStatus
+from moot.domain.run import RETRYABLE, WITHDRAWN, Outcome, Run, RunRequest, RunStatus
 from moot.engine.archiving import Archiving
 from moot.engine.dependencies import RunsDependencies
 from moot.engine.lanes import Lane, Lanes, Ticket
@@ -38,7 +38,6 @@ logger = logging.getLogger(__name__)
 
 # How long after the end of a run a client may resend its request and still get the same run.
 _JUST_ENDED_SECONDS = 60.0
-_WITHDRAWN = RunEnd(outcome=Outcome.CANCELLED, error="The message was withdrawn before its turn came.")
 
 
 def _ignore(_: object) -> None:
@@ -212,14 +211,14 @@ class Runs:
                 # Its sender learns that it was refused. If it is sent again, that is another message.
                 raise _none_waits(key)
             try:
-                await self._d.store.unqueue(request.id, _WITHDRAWN, now=self._d.clock.now())
+                await self._d.store.unqueue(request.id, WITHDRAWN, now=self._d.clock.now())
             except MootError:
                 self._lanes.put_back(ticket, position)
                 self._lanes.remember_client_id(ticket)
                 raise
         reach("withdrawn.recorded")
         ticket.stream.publish(RunWithdrawn(request.content))
-        ticket.stream.publish(RunEnded(request.speaker, _WITHDRAWN))
+        ticket.stream.publish(RunEnded(request.speaker, WITHDRAWN))
         return request
 
     async def find_retried(self, key: ConversationKey, prefix: str, message_id: str = "") -> RunRequest | None:

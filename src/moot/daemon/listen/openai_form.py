@@ -8,7 +8,7 @@ import msgspec
 from moot.domain.ask import Ask, Asker
 from moot.domain.errors import BadRequest, Conflict, Forbidden, ModelError, MootError, Unavailable
 from moot.domain.ids import shorten_ask_id
-from moot.domain.run import Outcome, RunEnd
+from moot.domain.run import WITHDRAWN, Outcome, RunEnd
 from moot.domain.usage import Usage
 
 HISTORY_HEADER = "x-moot-history"
@@ -110,7 +110,8 @@ def failure(end: RunEnd) -> MootError:
     what = end.error or f"the run ended: {end.outcome}"
     match end.outcome:
         case Outcome.CANCELLED:
-            return Conflict(what, fix="The run was killed; your message is kept.")
+            is_kept = end.error != WITHDRAWN.error
+            return Conflict(what, fix=f"Your message is {'kept' if is_kept else 'not'} in the history.")
         case Outcome.DENIED:
             return Forbidden(what)
         case Outcome.INTERRUPTED:

@@ -248,6 +248,23 @@ async def test_a_refusal_as_too_long_compacts_once_and_tries_once_more(
     assert "archived-summary" in words(provider.bodies()[-1])
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_a_rate_limit_that_counts_tokens_archives_nothing(
+    daemon: LiveDaemon, provider: Provider, sender: str, is_streamed: bool
+) -> None:
+    error = {"type": "throttlingException", "message": "Too many tokens, please wait before trying again."}
+    body = json.dumps({"error": error})
+    refusal = {"body": f"data: {body}\n\n", "content_type": "text/event-stream"} if is_streamed else {"body": body}
+    status = {} if is_streamed else {"status": 429, "headers": {"Retry-After": "0"}}
+    provider.program({"match": "^one$", "text": "1"}, {"match": "two$", **status, **refusal})
+    async with daemon.client() as talk:
+        await talk.say("ada", "one", sender)
+        said = await talk.say("ada", "two", sender)
+        assert said.outcome == "completed"
+        assert len(said.of("retrying")) == 1
+        assert await talk.archives("ada", sender) == []
+
+
 async def test_a_second_refusal_ends_the_turn_and_the_conversation_goes_on(
     daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:

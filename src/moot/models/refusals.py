@@ -16,7 +16,10 @@ from moot.models.scrub import one_line
 
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _A_LIFETIME = 1e9
-_PASSING = re.compile(r"overload|rate_?limit|server_error|internal|unavailable|timeout|api_error", re.IGNORECASE)
+_RATE_LIMIT = re.compile(r"rate_?limit|throttl", re.IGNORECASE)
+_PASSING = re.compile(
+    r"overload|rate_?limit|throttl|server_error|internal|unavailable|timeout|api_error", re.IGNORECASE
+)
 # How servers say that a request does not fit the context window: OpenAI and compatible servers, Anthropic, llama.cpp,
 # vLLM, LM Studio, TGI, Gemini, Mistral, Bedrock.
 _TOO_LONG = re.compile(
@@ -105,7 +108,8 @@ def error_from_status(
     text = f": {refusal.message}" if refusal.message else ""
     if status in {401, 403, 407, 511}:
         return _login_error(status, text, model=model, place=place)
-    if is_too_long(refusal) or status == 413:
+    # A rate limit may count "too many tokens" too.
+    if (is_too_long(refusal) and status != 429) or status == 413:
         return too_long_error(model, text, window=refusal.window)
     if status == 404:
         return _not_found_error(refusal, text, model=model)
@@ -211,9 +215,9 @@ def error_from_stream(error: Any, *, model: str) -> ModelError:
     """Return the error for a failure reported inside a stream."""
     refusal = to_refusal(error)
     text = f": {refusal.message}" if refusal.message else ""
-    if is_too_long(refusal):
-        return too_long_error(model, text, window=refusal.window)
     code = int(refusal.code) if refusal.code.isdecimal() and len(refusal.code) == 3 else 0
+    if is_too_long(refusal) and code != 429 and not _RATE_LIMIT.search(f"{refusal.kind} {refusal.code}"):
+        return too_long_error(model, text, window=refusal.window)
     passing = code in _AGAIN or code >= 500 or bool(_PASSING.search(f"{refusal.kind} {refusal.code}"))
     return ModelError(f"Model '{model}' failed while answering{text}", fix="Try again.", retryable=passing)
 

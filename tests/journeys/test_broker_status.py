@@ -231,6 +231,8 @@ async def test_a_name_that_the_credentials_do_not_allow_is_reported(home: Home, 
         with daemon_thread(home) as daemon:
             found = await eventually(lambda: "does not allow" in read_broker(daemon)["problem"] and read_broker(daemon))
             assert not found["connected"]
+            # The same at each attempt, so that it is logged once.
+            assert found["problem"].endswith(" to subscribe to _inbox.desk.>")
             configure(home, server.url, name="laptop", credentials="secret:NATS")
             daemon.cli_json("reload")
             await eventually(lambda: "moot secrets set NATS" in read_broker(daemon)["problem"])

@@ -19,6 +19,7 @@ _STORAGE_IS_FULL = 10023
 # A message was not stored: a limit of the stream, or whatever the server's file system has said.
 _STORE_FAILED = frozenset({10077, 10122})
 _NOT_ENABLED = frozenset({10039, 10076})
+_INBOX = re.compile(r"^(_inbox\.[^.]+)\..*", re.IGNORECASE)
 
 
 class PermissionViolation(Exception):
@@ -47,7 +48,9 @@ def describe(error: BaseException, url: str) -> str:
     if isinstance(error, MootError):
         return error.sentence
     if isinstance(error, PermissionViolation):
-        return f"the NATS server does not allow this daemon to {error.operation} to {error.subject}"
+        # The rest of an inbox is another at each attempt, and the same problem is to be logged once.
+        subject = _INBOX.sub(r"\1.>", error.subject)
+        return f"the NATS server does not allow this daemon to {error.operation} to {subject}"
     if isinstance(error, nats.js.errors.APIError):
         return _describe_jetstream(error)
     if isinstance(error, OSError) and not isinstance(error, TimeoutError):

@@ -127,6 +127,18 @@ def test_the_pages_of_the_documentation_are_shown(home: Home) -> None:
     assert "moot backup --help` describes it" in command["fix"]
 
 
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_page_fits_the_window_and_breaks_between_words(home: Home, columns: int) -> None:
+    with terminal(home, "help", "doctor", columns=columns, no_color="1", PAGER="cat") as person:
+        assert person.wait_for_exit() == 0
+    shown = person.rows.text
+    title, _, first, second, *_ = shown.split("\n")
+    assert title == "Doctor"
+    # Prose fills the rows, wherever the file breaks its lines.
+    assert columns // 2 < len(first) < columns <= len(f"{first} {second.split()[0]} ")
+    assert not any(mark in shown for mark in ("**", "](", "|---"))
+
+
 def test_a_taken_default_port_is_reported_and_not_replaced_by_another(
     home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ _PACKAGE = Path(__file__).parents[2]
 
 
 _HEADING = re.compile(r"(#{2,4}) (.+)")
+_PAGE_LINK = re.compile(r"\[([^\]\n]+)\]\((?![a-z]+:)[^)\s]*\)")
 _LEAD = re.compile(r"\*\*([^*]+?)\.?\*\*")
 
 
@@ -51,7 +52,15 @@ def help_(topic: str) -> None:
     if output.wants_json() or not sys.stdout.isatty():
         output.emit({"topic": topic.lower(), "text": text}, render=lambda _: text)
     else:
-        click.echo_via_pager(text)
+        click.echo_via_pager(_render(text))
+
+
+def _render(text: str) -> str:
+    from moot.cli.markdown.page import render_page  # noqa: PLC0415 - only a terminal needs it
+
+    # A reader cannot follow a link to a file; its text is the topic, or next to it.
+    plain = _PAGE_LINK.sub(r"\1", text)
+    return render_page(plain, terminal.row_width(sys.stdout), colours=terminal.has_colours(sys.stdout))
 
 
 def _find_sections(topic: str, pages: Mapping[str, Path]) -> str:

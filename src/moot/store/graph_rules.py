@@ -152,6 +152,8 @@ def _join_taint(facts: Sequence[Fact]) -> frozenset[str]:
 
 
 def replace_fact(rows: GraphRows, new: NewFact, reason: str, statement: Statement) -> AssertedFact:
+    # As exact as the beginning of the new fact is stored: the one before must not be true a moment longer.
+    statement = replace(statement, now=round(statement.now, 6))
     check_alike(rows, [new])
     asserted = add_fact(rows, new, statement, proposes=False)
     wanted = FactFilter(subject=asserted.fact.subject, predicate=new.predicate, limit=_EVERYTHING)

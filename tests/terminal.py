@@ -28,11 +28,23 @@ class Rows:
         self._columns = columns
         self._rows: list[list[str]] = [[]]
         self._row = self._column = 0
+        self._saved = (0, 0)
         self._rest = ""
+        # What was erased from the first row on, of which tmux keeps a copy in its scrollback.
+        self.erased = ""
 
     @property
     def text(self) -> str:
         return "\n".join("".join(row).rstrip() for row in self._rows)
+
+    def resize(self, columns: int) -> None:
+        """Wrap every row again, as tmux does; the cursor stays at its character."""
+        wrapped: list[list[str]] = []
+        for number, row in enumerate(self._rows):
+            if number == self._row:
+                at = len(wrapped) + self._column // columns
+            wrapped += [row[start : start + columns] for start in range(0, len(row), columns)] or [[]]
+        self._rows, self._row, self._column, self._columns = wrapped, at, self._column % columns, columns
 
     def feed(self, text: str) -> None:
         text, self._rest = self._rest + text, ""
@@ -64,6 +76,9 @@ class Rows:
             self._column += 1 + wide
 
     def _obey(self, sequence: str) -> None:
+        if sequence in ("\x1b7", "\x1b8"):
+            self._save_or_restore(sequence)
+            return
         number = sequence[2:-1]
         count = int(number) if number.isdecimal() else 1
         match sequence[-1] if sequence[1] == "[" else "":
@@ -83,8 +98,16 @@ class Rows:
             case "J" if number == "2":
                 self._rows = [[] for _ in self._rows]
             case "J":
+                if (self._row, self._column) == (0, 0):
+                    self.erased += self.text
                 del self._rows[self._row][self._column :]
                 del self._rows[self._row + 1 :]
+
+    def _save_or_restore(self, sequence: str) -> None:
+        if sequence == "\x1b7":
+            self._saved = (self._row, self._column)
+        else:
+            self._row, self._column = self._saved
 
     def _go(self, row: int) -> None:
         self._row = max(0, row)
@@ -114,6 +137,13 @@ class Terminal:
 
     def enter(self, line: str) -> None:
         self.type(line + "\r")
+
+    def resize(self, columns: int, rows: int = 30) -> None:
+        """Make the window narrower or wider; tmux wraps what stands there before the program hears of it."""
+        while select.select([self._descriptor], [], [], 0)[0]:
+            self._read(0)
+        self.rows.resize(columns)
+        ioctl(self._descriptor, TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
         """Wait until the text was printed after whatever was waited for before."""

@@ -8,14 +8,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
-from prompt_toolkit.application import Application
 from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.filters import Condition, FilterOrBool, has_completions
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import InMemoryHistory
-from prompt_toolkit.input import Input
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
@@ -31,11 +29,11 @@ from prompt_toolkit.layout import (
     Window,
 )
 from prompt_toolkit.layout.processors import BeforeInput
-from prompt_toolkit.output import Output
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style
 
 from moot.cli.chat.notification import FOCUS_OFF, FOCUS_ON, Notifier
+from moot.cli.chat.terminal_output import ChatApplication, TerminalOutput
 from moot.cli.markdown.styles import STYLE_RULES, Line
 from moot.cli.markdown.text_format import TextFormat
 from moot.cli.markdown.wrap import wrap_line
@@ -97,8 +95,6 @@ class Screen:
         completer: Completer,
         *,
         options: ScreenOptions = ScreenOptions(),  # noqa: B008 - a frozen value
-        terminal_input: Input | None = None,
-        terminal_output: Output | None = None,
     ) -> None:
         self._controller = controller
         self.shows_private = options.shows_private
@@ -117,14 +113,13 @@ class Screen:
         )
         self._blank = True
         self._buffer.on_text_changed += self._on_line_changed
-        self.app: Application[None] = Application(
+        self.app = ChatApplication(
+            TerminalOutput.open(),
             layout=Layout(self._container()),
             style=_STYLE,
             key_bindings=self._keys(),
             erase_when_done=True,
             min_redraw_interval=0.02,
-            input=terminal_input,
-            output=terminal_output,
         )
         self.notifier = Notifier(options.notify, self._write_raw)
         # Esc alone stops a run; it must not wait long for the rest of an Alt- combination.
@@ -196,7 +191,8 @@ class Screen:
         )
         control = BufferControl(self._buffer, input_processors=[BeforeInput(self._controller.prompt)])
         entry = Window(control, wrap_lines=True, dont_extend_height=True, height=self._input_height)
-        toolbar = Window(FormattedTextControl(self._toolbar), height=1, style="class:toolbar")
+        # Only its text has a background: a row of the whole width would become two when the window gets narrower.
+        toolbar = Window(FormattedTextControl(self._toolbar), height=1)
         menu = Float(xcursor=True, ycursor=True, content=CompletionsMenu(max_height=_MENU_ROWS))
         return FloatContainer(HSplit([live, entry, toolbar]), floats=[menu])
 
@@ -207,8 +203,8 @@ class Screen:
 
     def _toolbar(self) -> StyleAndTextTuples:
         if self._about_to_quit:
-            return [("", " Ctrl-C again to leave ")]
-        return self._controller.toolbar()
+            return [("class:toolbar", " Ctrl-C again to leave ")]
+        return [("class:toolbar", f"{text} ") for _, text, *_ in self._controller.toolbar()]
 
     async def _tick(self) -> None:
         """Redraw the spinner and its seconds while something is active."""
@@ -236,6 +232,7 @@ class Screen:
             return
         drawn = self.app.is_running
         if drawn:
+            self.app.follow_size()
             self.app.output.write_raw(_BEGIN_FRAME)
             self.app.renderer.erase()
         print_formatted_text(self.app.output, fragments, _STYLE, color_depth=self.app.color_depth)

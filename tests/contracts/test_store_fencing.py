@@ -326,6 +326,25 @@ def test_what_nobody_waits_for_is_dropped_once_its_run_was_taken_over(
     with_disk(scenario)(tmp_path, storage_kind)
 
 
+@pytest.mark.parametrize("name", DROPPED)
+def test_what_nobody_waits_for_is_dropped_also_where_the_next_daemon_has_ended_its_run(
+    tmp_path: Path, storage_kind: str, name: str
+) -> None:
+    async def scenario(disk: Disk) -> None:
+        async with two_handles(disk) as (first, second):
+            await second.store.end(KEY, "run-1", DONE, [], now=4.0)
+            before = await snapshot(second)
+            DROPPED[name](first)
+            await first.reserve_event_numbers(1)
+            assert await snapshot(second) == before
+            # A run that has ended can still get notes.
+            DROPPED[name](second)
+            await second.reserve_event_numbers(1)
+            assert await snapshot(second) != before
+
+    with_disk(scenario)(tmp_path, storage_kind)
+
+
 def test_mail_for_a_run_that_was_taken_over_is_not_evicted_by_the_daemon_that_lost_it(
     tmp_path: Path, storage_kind: str
 ) -> None:

@@ -13,6 +13,8 @@ from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
+from tests.interactions.world import home_of_another
+from tests.journeys.test_teammate_grants import HOLD
 from tests.scripting import script
 from tests.talking import Talking
 from tests.teaming import TEAM, eventually_idle
@@ -247,6 +249,28 @@ async def test_the_requests_of_a_teammate_are_rebuilt(home: Home, provider: Prov
                 return told and sorted(found) == sorted(requests)
 
             await eventually(are_rebuilt)
+
+
+async def test_a_daemon_that_was_replaced_does_not_overwrite_the_records_of_the_next_one(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
+    """What the first one sends after its call does not fit the history, in which the call was interrupted."""
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "hold.py").write_text(HOLD)
+    mark = tmp_path / "mark"
+    provider.program({"calls": [{"name": "hold_until", "arguments": {"mark": str(mark)}}]})
+    with daemon_thread(home) as first:
+        async with first.client() as old:
+            lost = old.start("ada", "Hold it.", cwd=str(home.path))
+            await lost.until("tool_start")
+            with daemon_thread(home_of_another(home)) as second:
+                async with second.client() as talk:
+                    assert (await talk.history("ada")).messages[0].outcome == "interrupted"
+                    assert (before := await rebuilt(talk)) == sent(provider)[:1]
+                    mark.touch()
+                    assert (await lost.end()).outcome == "interrupted"
+                    first.stop()
+                    assert await rebuilt(talk) == before
 
 
 async def test_what_many_requests_share_is_stored_once_and_goes_with_the_last_conversation(home: Home) -> None:

@@ -19,6 +19,13 @@ IS_LOST = (
     "EXISTS (SELECT 1 FROM conversations AS held WHERE held.id = runs.conversation AND runs.status <> 'ended'"
     " AND (held.node <> ? OR held.epoch <> runs.epoch))"
 )
+# The same for what is written beside a run and needs no conversation: a daemon that was replaced may not know yet that
+# its run has ended elsewhere. Numbers of nodes grow, so a later one is the one that replaced this.
+IS_REPLACED = (
+    "EXISTS (SELECT 1 FROM conversations AS held, (SELECT ? AS number) AS own WHERE held.id = runs.conversation AND"
+    " (held.node > own.number"
+    " OR (runs.status <> 'ended' AND (held.node <> own.number OR held.epoch <> runs.epoch))))"
+)
 # For a row of `conversations`: whether its node is alive.
 _IS_ALIVE = "EXISTS (SELECT 1 FROM nodes WHERE nodes.id = conversations.node)"
 

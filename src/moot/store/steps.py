@@ -47,7 +47,7 @@ def _insert(db: apsw.Connection, record: StepRecord, node: int) -> None:
     # Usually the parts exist; then one statement finds them and the run, and checks that this node owns it.
     if _insert_with_known_parts(db, record, node):
         return
-    if db.execute(f"SELECT 1 FROM runs WHERE id = ? AND NOT {nodes.IS_LOST}", (record.run_id, node)).get is None:
+    if db.execute(f"SELECT 1 FROM runs WHERE id = ? AND NOT {nodes.IS_REPLACED}", (record.run_id, node)).get is None:
         # No record for a run that was deleted, or that another daemon has taken over.
         return
     for part in (record.head, record.extra, record.changes):
@@ -65,7 +65,7 @@ def _insert_with_known_parts(db: apsw.Connection, record: StepRecord, node: int)
         "INSERT INTO steps (run, step, last_seq, archive, head, extra, changes, max_tokens)"
         " SELECT runs.number, ?, ?, ?, head.id, extra.id, changes.id, ? FROM runs JOIN parts AS head ON head.digest = ?"
         " LEFT JOIN parts AS extra ON extra.digest = ? LEFT JOIN parts AS changes ON changes.digest = ?"
-        f" WHERE runs.id = ? AND NOT {nodes.IS_LOST}"
+        f" WHERE runs.id = ? AND NOT {nodes.IS_REPLACED}"
         " AND (extra.id IS NULL) = (? IS NULL) AND (changes.id IS NULL) = (? IS NULL)"
         " ON CONFLICT (run, step) DO UPDATE SET last_seq = excluded.last_seq,"
         " archive = excluded.archive, head = excluded.head, extra = excluded.extra, changes = excluded.changes,"

@@ -77,7 +77,7 @@ def _insert(db: apsw.Connection, note: TraceNote, node: int) -> None:
         "INSERT INTO trace_notes (run, seq, after_seq, at, kind, agent, payload, truncated)"
         " SELECT runs.id, 1 + (SELECT coalesce(max(seq), 0) FROM trace_notes WHERE run = runs.id), last_seq,"
         " ?, ?, ?, ?, ? FROM runs JOIN conversations ON conversations.id = runs.conversation"
-        f" WHERE runs.id = ? AND NOT {nodes.IS_LOST}",
+        f" WHERE runs.id = ? AND NOT {nodes.IS_REPLACED}",
         (note.at, note.kind.value, note.agent, note.payload, int(note.truncated), note.run_id, node),
     )
 

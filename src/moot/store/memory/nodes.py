@@ -59,6 +59,11 @@ def is_lost(db: Database, run: RunRow) -> bool:
     return not run.is_ended and (held.node, held.epoch) != (db.node, run.epoch)
 
 
+def is_replaced(db: Database, run: RunRow) -> bool:
+    """As is_lost, but also where a later node has the conversation of a run that has ended."""
+    return is_lost(db, run) or db.conversations[run.conversation].node > db.node
+
+
 def require_run(db: Database, run_id: str) -> None:
     """Raise Fenced if another node has taken the run over. Removed and ended runs belong to no node."""
     run = db.runs.get(run_id)

@@ -54,7 +54,7 @@ class MemorySteps:
 def _add_step(db: Database, record: StepRecord) -> None:
     # No record for a run that was deleted or that another daemon has taken over.
     run = db.runs.get(record.run_id)
-    if run is not None and not nodes.is_lost(db, run):
+    if run is not None and not nodes.is_replaced(db, run):
         shared = replace(
             record,
             head=_share(db, record.head),
@@ -137,7 +137,7 @@ def _add_note(db: Database, note: TraceNote) -> None:
     Nothing is stored for a run that was deleted, or that another daemon has taken over.
     """
     run = db.runs.get(note.run_id)
-    if run is not None and not nodes.is_lost(db, run):
+    if run is not None and not nodes.is_replaced(db, run):
         # The notes of a run are only removed together, so their count gives the next number.
         seq = db.trace_notes.count("run", note.run_id) + 1
         after = db.conversations[run.conversation].last_seq

@@ -308,8 +308,8 @@ def test_requests_to_models_go_through_the_proxy_with_its_login(daemon: DaemonTh
         f'default_model = "far"\n{LISTEN}[network]\nproxy = "secret:PROXY"\n[models.far]\nprovider = "openai"\n'
         'base_url = "http://models.example/v1"\nmodel = "m"\nwindow = 32000\n'
     )
-    daemon.cli("reload")
-
+    # Lets the daemon read the file first.
+    assert daemon.cli("init", "--base-url", "http://models.example/v1", "--model", "m", "--no-input").returncode == 0
     assert daemon.cli("ask", "moot", "hello").returncode == 0
 
     assert provider.requests()[-1]["path"] == "/v1/chat/completions"

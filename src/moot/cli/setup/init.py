@@ -25,6 +25,7 @@ from moot.cli.setup.model_choice import choose_model, list_through_daemon
 from moot.cli.setup.provider_menu import choose_provider
 from moot.cli.setup.providers import BY_KEY, EMBEDDED, OWN, OWN_SERVER, Candidate
 from moot.cli.setup.pull import pull_model
+from moot.client import daemon_process
 from moot.daemon.paths import Paths
 from moot.domain.config import PROVIDERS, Config, ModelConfig
 from moot.domain.errors import BadRequest, ModelError, MootError
@@ -86,6 +87,8 @@ def _init(home: Paths, options: InitOptions) -> dict[str, Any]:
     """Not a coroutine, because a prompt inside a running event loop would not end at the first Ctrl-C."""
     text = _read_text(home.config)
     config, broken = read_or_repair(home.config, may_ask=options.may_ask, yes=options.yes)
+    if broken is None:
+        asyncio.run(_reload_if_running(home))
     with make_startable(home.config, broken):
         if not options.are_explicit and text and (broken is None or not broken.is_replaced):
             found = _use_existing(home, config, text, options)
@@ -331,6 +334,12 @@ def _complete_once(home: Paths, model: ModelConfig, *, key: str, is_configured: 
                 error, model, is_configured=is_configured, environ=os.environ, is_daemon_older=is_older
             ) from error
     return {"content": tested.content, "seconds": round(tested.total_ms / 1000, 3)}
+
+
+async def _reload_if_running(home: Paths) -> None:
+    """Let the daemon read a file that was edited since, such as its proxy: the test must use what is in it."""
+    if await daemon_process.is_answering(home):
+        await _reload_daemon()
 
 
 async def _reload_daemon() -> None:

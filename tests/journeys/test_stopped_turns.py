@@ -216,6 +216,23 @@ async def test_a_copy_of_a_conversation_tells_of_the_same_stopped_turns(
     assert "<moot>" not in unmarked
 
 
+async def test_a_copy_of_a_conversation_tells_of_no_answered_turn_as_stopped(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    async with daemon.client() as talk:
+        await talk.say("ada", "name it", sender)
+        await killed(talk, provider, "ada", "delete everything", sender)
+        text = await talk.export("ada", sender)
+        assert [json.loads(line).get("outcome") for line in text.splitlines()[1:]] == [None, None, "cancelled"]
+        await talk.import_(text, sender=f"{sender}:copy", trust=True)
+        count = len(provider.requests())
+        for who in (sender, f"{sender}:copy"):
+            provider.program({"text": "Hello."})
+            await talk.say("ada", "hello?", who)
+    for body in provider.bodies()[count:]:
+        assert heard(body).count("<moot>The answer") == 1
+
+
 async def test_a_copy_says_of_a_steered_turn_that_all_its_messages_were_stopped(
     daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:

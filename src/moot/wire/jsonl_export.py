@@ -73,7 +73,9 @@ def _find_stops(entries: Sequence[Entry], stops: dict[int, _Line]) -> dict[int, 
     `stops` has them by the first message of the turn. That of the first entry may precede it.
     """
     found: dict[int, _Line] = {}
-    run_id, fields = (entries[0].run_id, stops.get(min(stops), {})) if entries and stops else ("", {})
+    first = min(stops, default=0)
+    # A turn that begins later says nothing about the turn of the first entry.
+    run_id, fields = (entries[0].run_id, stops[first]) if entries and 0 < first <= entries[0].seq else ("", {})
     for entry in entries:
         if entry.message.role is not Role.USER:
             continue

@@ -70,6 +70,22 @@ async def test_a_daemon_has_no_broker_by_default_and_reports_what_is_wrong_with_
         assert read_broker(daemon) is None
 
 
+async def test_a_daemon_that_has_left_the_broker_lists_no_other_agents(home: Home, tmp_path: Path) -> None:
+    """Nothing could be sent to them, and they would stay listed: nobody hears what becomes of their daemon."""
+    other = Home(tmp_path / "other").furnish(agents=("eve",))
+    with nats_server(tmp_path / "nats") as server:
+        configure(home, server.url, name="laptop")
+        configure(other, server.url, name="desk")
+        with daemon_thread(home) as daemon, daemon_thread(other):
+            await eventually(lambda: "eve@desk" in daemon.cli("peers", "list").stdout)
+            home.write_config(PLAIN)
+            daemon.cli_json("reload")
+            assert "eve@desk" not in daemon.cli("peers", "list").stdout
+            configure(home, server.url, name="laptop")
+            daemon.cli_json("reload")
+            await eventually(lambda: "eve@desk" in daemon.cli("peers", "list").stdout)
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [

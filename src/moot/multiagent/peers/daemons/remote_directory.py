@@ -155,6 +155,11 @@ class RemoteDirectory:
         self._live[record.name] = now
         return is_new
 
+    def forget_live(self) -> None:
+        """Note that no other daemon can be there: this one has left the broker for good."""
+        self._live.clear()
+        self._found.clear()
+
     def renew_all(self, now: float) -> None:
         """Give all daemons time to be heard: without a connection nothing is known about them."""
         self._live = dict.fromkeys(self._live, now)

@@ -157,7 +157,9 @@ class OtherDaemons:
         await self._confirmations.stop()
 
     def _on_state(self, is_connected: bool) -> None:
-        if is_connected and self._link.broker.is_shared and self._has_identity():
+        if not self.is_shared:
+            self.directory.forget_live()
+        elif is_connected and self._has_identity():
             self.presence.on_connected()
             self.receiver.on_connected()
 

@@ -66,13 +66,13 @@ class ToolbarFacts(Struct, frozen=True, kw_only=True):
         return render_toolbar(facts, keys, width, spare=(tokens, model, context, cost))
 
     def _render_context(self) -> tuple[str, str]:
-        """How full the context window was at the last request, with and without the size of the window."""
+        """How full the context window was at the last request; a long and a short form."""
         if not self.context_tokens:
             return "", ""
         if not self.context_window:
             # The server does not say how large it is.
-            used = f"context {numbers.format_count(self.context_tokens)} tokens"
-            return used, used
+            used = f"context {numbers.format_count(self.context_tokens)}"
+            return f"{used} tokens", used
         share = f"context {min(100, round(100 * self.context_tokens / self.context_window))}%"
         return f"{share} of {numbers.format_count(self.context_window).replace('.0', '')} tokens", share
 

@@ -28,7 +28,7 @@ def check_servers(servers: Iterable[pb.McpServerInfo]) -> Iterator[Finding]:
 def _check_offer(info: pb.McpServerInfo) -> Iterator[Finding]:
     ready, refused = ([tool for tool in info.tools if tool.state == state] for state in ("ready", "refused"))
     waiting = list_waiting(info)
-    unfit = f", {len(refused)} more are unusable (moot mcp test {info.name})" if refused else ""
+    unfit = f", {len(refused)} more cannot be used (moot mcp test {info.name})" if refused else ""
     yield checks.ok(_CHECK, f"{info.name} is ready: {_count_tools(len(ready))}{unfit}.")
     if waiting:
         names = ", ".join(tool.name for tool in waiting)

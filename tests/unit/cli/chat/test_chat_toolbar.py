@@ -71,11 +71,9 @@ def test_cost_and_context_outlast_the_model_in_a_narrow_window() -> None:
 
 
 def test_the_size_of_the_last_request_is_shown_where_nobody_knows_the_window() -> None:
-    assert (
-        ToolbarFacts(agent="writer", model="m", context_tokens=5_800)
-        .render(60)
-        .startswith(" writer · m · context 5.8k tokens ")
-    )
+    facts = ToolbarFacts(agent="moot", model="big-model", mode="work", context_tokens=5_800)
+    assert facts.render(80).startswith(" moot · big-model · mode work · context 5.8k tokens ")
+    assert facts.render(60) == " moot · big-model · mode work · context 5.8k   Ctrl-D leaves"
 
 
 @pytest.mark.parametrize("width", range(20, 130))

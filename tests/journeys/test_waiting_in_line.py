@@ -11,7 +11,7 @@ from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 from moot.wire.codec import encode_frame
 from tests import fork_server
-from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, Home, LiveDaemon, eventually
+from tests.daemon_process import PATIENCE, PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.raw_client import raw
@@ -88,6 +88,27 @@ async def test_a_question_in_front_is_named_with_how_to_answer_it(
         assert f"moot reply ada --as {shlex.quote(sender)} TEXT" in document["error"]["fix"]
         await talk.reply("ada", "red", sender)
         assert (await first.end()).outcome == "completed"
+
+
+async def test_who_comes_back_after_a_crash_is_told_what_the_message_waits_for(home: Home, provider: Provider) -> None:
+    provider.program({"match": "name it", **NAMING}, {"match": "name it", "text": "Named."})
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.start("ada", "name it", "me").until("approval_opened")
+            for message in ("me too", "and me"):
+                await talk.start("ada", message, "me", client_message_id=message).until("queued")
+        daemon.kill_9()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            (ask,) = await talk.asks()
+            code, document = await ask_as_json(daemon, "me", "--message-id", "me too")
+            assert (code, document["error"]["type"]) == (3, "waiting")
+            last = talk.start("ada", "and me", "me", client_message_id="and me")
+            await last.until("queued")
+            await eventually(lambda: last.of("queued")[-1].ask_id == ask.ask_id)
+            assert last.of("queued")[-1].position == 2
+            await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision="deny"))
+            await eventually(talk.is_idle)
 
 
 async def test_who_waits_is_told_when_the_run_in_front_begins_to_wait(

@@ -153,7 +153,7 @@ class Lane:
     def announce_positions(self) -> None:
         for ticket in self.waiting:
             # The position of a message is published once it is on disk; other work is not stored.
-            if ticket.request is None or ticket.is_stored:
+            if ticket.request is None or ticket.kept or ticket.is_stored:
                 self.announce(ticket)
 
     def announce(self, ticket: Ticket) -> None:

@@ -278,3 +278,32 @@ def test_a_compaction_that_takes_long_is_seen_in_the_chat(home: Home, provider: 
         person.wait_off_screen("once the conversation is free")
         person.type(CONTROL_D)
         assert person.wait_for_exit() == 0
+
+
+async def test_a_message_that_is_run_again_and_steered_is_one_turn(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    """It is not told as stopped while it is answered, and what steers it belongs to its turn."""
+    stopped = "was stopped by the person. Do not act on that message unless you are asked to."
+    async with daemon.client() as talk:
+        provider.program({"match": "begin$", "status": 400})
+        assert (await talk.say("ada", "begin", sender, client_message_id="m1")).outcome == "model_error"
+        run = await ask(talk, provider, sender, client_message_id="m1")
+        steered = await steer(talk, "first", sender)
+        provider.program({"match": "first$", "hold": True})
+        count = len(provider.requests())
+        await talk.reply("ada", "this one", sender)
+        await asyncio.to_thread(provider.requests, count + 1)
+        assert "Do not act on" not in json.dumps(provider.bodies()[-1])
+        await talk.kill("ada", sender)
+        assert (await run.end()).outcome == "cancelled"
+        assert (await steered.end()).outcome == "completed"
+        provider.program({"text": "Hello."})
+        await talk.say("ada", "hello?", sender)
+        assert f"first\\n\\n<moot>The answer to the message before this note {stopped}" in json.dumps(
+            provider.bodies()[-1]
+        )
+        lines = [json.loads(line) for line in (await talk.export("ada", sender)).splitlines()[1:]]
+    assert [(line["content"], line.get("outcome")) for line in lines if line["role"] == "user"] == [
+        ("begin", "cancelled"), ("first", "cancelled"), ("hello?", None),
+    ]  # fmt: skip

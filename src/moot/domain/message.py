@@ -61,6 +61,17 @@ class Entry(Struct, frozen=True, kw_only=True):
 _USER = Role.USER
 
 
+def begins_turn(entry: Entry, before: Entry | None) -> bool:
+    """Return whether an entry begins a turn; `before` is the entry before it. A message that steered a run does not.
+
+    It follows entries of its run. A message that is run again in its place still has the id of its first run, so its
+    own id does not tell.
+    """
+    if entry.message.role is not _USER:
+        return False
+    return before is None or not entry.run_id or entry.run_id != before.run_id
+
+
 def user(content: str, *, author: str = "", taint: frozenset[str] = frozenset()) -> Message:
     """Return a user message; `author` is the agent that wrote it, if it was not a person."""
     return Message(role=_USER, content=content, agent=author, taint=taint)

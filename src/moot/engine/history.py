@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, StoppedTurn
-from moot.domain.message import Entry, Message, Role, ToolCall
+from moot.domain.message import Entry, Message, Role, ToolCall, begins_turn
 from moot.domain.ports.store import Store
 from moot.domain.prompt import Transcript
 from moot.domain.run import Outcome, RunEnd
@@ -58,7 +58,7 @@ class History:
         # message.
         self._stopped = {turn.user_seq: turn for turn in loaded.stopped}
         self._notes: dict[int, Message] = {}
-        self._newest_message, self._newest_run = 0, ""
+        self._newest_message = 0
         # The tool names of calls that were rendered as text, by call id; needed for results in a later step.
         self._names: dict[bool, dict[str, str]] = {True: {}, False: {}}
         for entry in loaded.entries:
@@ -153,13 +153,12 @@ class History:
             self._stopped[user_seq] = StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=end.outcome)
 
     def _note_stopped(self, entry: Entry) -> None:
-        if entry.message.role is not _USER or (entry.run_id and entry.run_id == self._newest_run):
-            # A message that steered a run belongs to the turn of that run.
+        if not begins_turn(entry, self.entries[-1] if self.entries else None):
             return
         stopped = self._stopped.get(self._newest_message)
         if stopped is not None:
             self._notes[entry.seq] = render_stopped_note(stopped, primary=self.key.agent)
-        self._newest_message, self._newest_run = entry.seq, entry.run_id
+        self._newest_message = entry.seq
 
     def extend(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -298,14 +297,11 @@ class History:
 
 
 def _find_last_turn(entries: Sequence[Entry]) -> int:
-    """Return the number of the first message of the newest turn. Messages that steered its run belong to it."""
-    found = None
-    for entry in reversed(entries):
-        if entry.message.role is Role.USER:
-            if found is not None and not (entry.run_id and entry.run_id == found.run_id):
-                break
-            found = entry
-    return found.seq if found is not None else 0
+    """Return the number of the first message of the newest turn; 0 if there is none."""
+    for index in range(len(entries) - 1, -1, -1):
+        if begins_turn(entries[index], entries[index - 1] if index else None):
+            return entries[index].seq
+    return 0
 
 
 class Histories:

@@ -11,7 +11,10 @@ from moot.failpoint import reach
 
 async def show_steered(turn: Turn, progress: RunProgress) -> None:
     """Add the messages to the history of the run. One transaction stores them and takes them from the queue."""
-    steering = turn.steering
+    steering, entries = turn.steering, turn.history.entries
+    if entries and entries[-1].run_id != turn.request.id:
+        # A message that is run again: what steers the run is told from a turn of its own by the entries before it.
+        return
     requests = steering.take() if steering is not None else []
     if steering is None or not requests:
         return

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from moot.domain.conversation import Archive, Conversation, StoppedTurn
-from moot.domain.message import Entry, Role, ToolCall
+from moot.domain.message import Entry, Role, ToolCall, begins_turn
 from moot.domain.text import clean
 
 LATEST = 2.0**37
@@ -75,13 +75,14 @@ def _find_stops(entries: Sequence[Entry], stops: dict[int, _Line]) -> dict[int, 
     found: dict[int, _Line] = {}
     first = min(stops, default=0)
     # A turn that begins later says nothing about the turn of the first entry.
-    run_id, fields = (entries[0].run_id, stops[first]) if entries and 0 < first <= entries[0].seq else ("", {})
+    fields = stops[first] if entries and 0 < first < entries[0].seq else {}
+    before = entries[0] if entries else None
     for entry in entries:
-        if entry.message.role is not Role.USER:
-            continue
-        if not entry.run_id or entry.run_id != run_id or entry.seq in stops:
-            run_id, fields = entry.run_id, stops.get(entry.seq, {})
-        found[entry.seq] = fields
+        if begins_turn(entry, before) or entry.seq in stops:
+            fields = stops.get(entry.seq, {})
+        if entry.message.role is Role.USER:
+            found[entry.seq] = fields
+        before = entry
     return found
 
 

@@ -20,7 +20,7 @@ from moot.multiagent.routing.agent_match import find_mentions
 from moot.redaction.finder import Finder
 from moot.redaction.personal_data import find_personal
 from moot.redaction.redactor import Redactor
-from moot.retrieval.parsing import find_title
+from moot.retrieval.parsing import find_title, has_private_key
 from moot.retrieval.reading.markdown_blocks import cut_markdown
 from moot.retrieval.reading.pieces import Section, cut_text
 from moot.retrieval.reading.terms import list_terms
@@ -92,6 +92,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "paragraphs": lambda text: cut_text(Section(text=text)),
     "terms": list_terms,
     "document title": lambda text: find_title("a.md", "markdown", (Section(text=f"# a{text}b"),)),
+    "private key": lambda text: has_private_key(f"-----BEGIN PRIVATE KEY-----{text}"),
 }
 # By function, the beginnings of what it looks for.
 TEXTS: dict[str, tuple[str, ...]] = {
@@ -118,6 +119,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "paragraphs": ("\n", "a. ", "\t "),
     "terms": ("_", "a.", "\u200b"),
     "document title": ("#", "[](", "`"),
+    "private key": ("\n", " A: ", "A: b ", "\\n", "-----BEGIN PRIVATE KEY-----\n", "A"),
 }
 
 

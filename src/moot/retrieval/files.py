@@ -87,7 +87,7 @@ class SourceFiles:
     def _look(self, folder: str, paths: list[str]) -> dict[str, FileState]:
         states: dict[str, FileState] = {}
         try:
-            with ConfinedFolder(folder, self._off_limits()) as ground:
+            with ConfinedFolder(folder, self._off_limits().look_up()) as ground:
                 _check_unmoved(ground, folder)
                 for path in sorted(paths):
                     state = _find_state(ground, path)

@@ -20,7 +20,11 @@ from moot.tools.threads import run_in_thread
 
 _BYTE_ORDER_MARK = "\ufeff"
 _HEADING = "# "
-_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----\s+[A-Za-z0-9+/=]{40}")
+# JSON writes line ends as \n. In an encrypted key, and in one of PGP, headers come first.
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\[nr])+"
+    r"(?:[A-Z][A-Za-z-]*: [^\n\\]{1,200}(?:\s|\\[nr])+){0,4}[A-Za-z0-9+/=]{40}"
+)
 _MOST_TITLE = 200
 # How much of a title that a document gives itself is looked at.
 _READ_TITLE = 2_000
@@ -88,7 +92,7 @@ class Parser:
     def _clean_section(self, section: Section) -> Section:
         """Remove secrets. One that spans lines cannot be removed without moving the lines behind it."""
         text = self._redact(clean(section.text))
-        if text.count("\n") != section.text.count("\n") or _PRIVATE_KEY.search(text):
+        if text.count("\n") != section.text.count("\n") or has_private_key(text):
             raise BadRequest("it contains a private key, or another secret of several lines", fix="Remove it.")
         return replace(section, text=text)
 
@@ -103,6 +107,10 @@ def _decode(data: bytes) -> str:
         except UnicodeDecodeError:
             text = data.decode("cp1252", "replace")
     return text.removeprefix(_BYTE_ORDER_MARK).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def has_private_key(text: str) -> bool:
+    return _PRIVATE_KEY.search(text) is not None
 
 
 def find_title(name: str, kind: str, sections: tuple[Section, ...]) -> str:

@@ -159,6 +159,13 @@ HOSTILE = {
     "too much text": ("a.txt", b"word " * 50_000, "more than 200000 characters"),
     "too many passages": ("a.md", b"".join(b"# h%d\n\nw\n\n" % n for n in range(600)), "at most 500 are indexed"),
     "a private key": ("a.txt", b"-----BEGIN PRIVATE KEY-----\n" + b"A" * 64, "private key"),
+    "a key in JSON": ("a.json", b'{"key": "-----BEGIN PRIVATE KEY-----\\n' + b"A" * 64 + b'\\n"}', "private key"),
+    "an encrypted key": (
+        "a.txt",
+        b"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n" + b"A" * 64,
+        "private key",
+    ),
+    "a key of PGP": ("a.asc", b"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n" + b"A" * 64, "private key"),
 }
 
 

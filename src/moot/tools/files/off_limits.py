@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.tools.files.mount_table import shows_part_of
 
@@ -29,9 +30,17 @@ class OffLimits(Struct, frozen=True, kw_only=True):
     places: Sequence[str] = ()
     workspaces: str = ""
     private: Sequence[str] = ()
+    # What `identities` returned before; None if it is to be looked up for each file.
+    known: frozenset[Identity] | None = None
+
+    def look_up(self) -> "OffLimits":
+        """Return the same with the identities of now: for listings, whose files are checked again when they are read."""
+        return replace(self, known=frozenset(self.identities()))
 
     def identities(self, *, with_parents: bool = False) -> set[Identity]:
         """The current device and inode of each place, and of all its parents if asked."""
+        if self.known is not None and not with_parents:
+            return set(self.known)
         found: set[Identity] = set()
         # A link counts as its target; its parents are those of the link itself.
         for path in self._paths() if with_parents else [*self._own_paths(), *self.private]:

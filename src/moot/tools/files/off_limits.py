@@ -34,7 +34,7 @@ class OffLimits(Struct, frozen=True, kw_only=True):
     known: frozenset[Identity] | None = None
 
     def look_up(self) -> "OffLimits":
-        """Return the same with the identities of now: for listings, whose files are checked again when they are read."""
+        """Return the same with the identities of now: for listings, whose files are checked again when read."""
         return replace(self, known=frozenset(self.identities()))
 
     def identities(self, *, with_parents: bool = False) -> set[Identity]:

@@ -5,11 +5,13 @@ import re
 import sys
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 _NAME = "moot"
 # A command in a hint: the word, and the subcommand behind it. Prose about "moot" has no subcommand behind it.
 _COMMAND = re.compile(r"(?<![\w./'\"-])moot(?= ([a-z]+|--help))")
-_INSTALL = re.compile(r"pip install '(moot\[[a-z,]+\])'")
+# Not one that was written for this installation already.
+_INSTALL = re.compile(r"(?<!-m )pip install '(moot\[[a-z,]+\])'")
 
 
 def program_name() -> str:
@@ -124,15 +126,43 @@ def install_command(wanted: str, prefix: str = "", program: str = "") -> str:
     parts = prefix.split(os.sep)
     if program.startswith(("uvx ", "pipx run ")):
         runner = "uvx --from" if program.startswith("uvx ") else "pipx run --spec"
-        return f"{runner} '{wanted}' {_NAME}"
+        return f"{runner} {_quote(_add_source(wanted))} {_NAME}"
     if "pipx" in parts:
-        return f"pipx install --force '{wanted}'"
+        return f"pipx install --force {_quote(_add_source(wanted))}"
     if "uv" in parts and "tools" in parts:
-        return f"uv tool install '{wanted}'"
+        return f"uv tool install {_quote(_add_source(wanted))}"
     found = _which("pip")
     if found is not None and os.path.dirname(found) == os.path.join(prefix, "bin"):
         return f"pip install '{wanted}'"
     return _call_pip("install", f"'{wanted}'")
+
+
+def _add_source(wanted: str) -> str:
+    """Return a requirement with the place that Moot was installed from, if that was not a package index.
+
+    What installs Moot anew would look for it in the index otherwise. pip adds extras to what is there.
+    """
+    from urllib.parse import unquote, urlsplit  # noqa: PLC0415
+
+    told = _read_source()
+    url = told.get("url", "")
+    if url.startswith("file://"):
+        return unquote(urlsplit(url).path) + wanted.removeprefix(_NAME)
+    if vcs := told.get("vcs_info"):
+        url = f"{vcs['vcs']}+{url}@{vcs.get('requested_revision') or vcs['commit_id']}"
+    return f"{wanted} @ {url}" if url else wanted
+
+
+def _read_source() -> dict[str, Any]:
+    """Return what the installer recorded about where Moot came from (direct_url.json); empty for a package index."""
+    import importlib.metadata  # noqa: PLC0415
+    import json  # noqa: PLC0415
+
+    try:
+        told = importlib.metadata.distribution(_NAME).read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        return {}
+    return json.loads(told) if told else {}
 
 
 def removal_command(prefix: str = "") -> str:

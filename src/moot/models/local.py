@@ -302,13 +302,19 @@ def find_problem(config: ModelConfig, data_dir: Path) -> str:
     return f"{lack.message} {lack.fix}" if lack else ""
 
 
+def find_missing_part(name: str) -> ModelError | None:
+    """Return that this installation cannot run local models as an error with a fix, or None."""
+    if importlib.util.find_spec("xllamacpp") is not None:
+        return None
+    return ModelError(
+        f"The local model '{name}' needs a part that is not installed.", fix="Run: pip install 'moot[local]'"
+    )
+
+
 def find_lack(config: ModelConfig, file: Path) -> ModelError | None:
     """Return what it lacks as an error with a fix, or None."""
-    if importlib.util.find_spec("xllamacpp") is None:
-        return ModelError(
-            f"The local model '{config.name}' needs a part that is not installed.",
-            fix="Run: pip install 'moot[local]'",
-        )
+    if part := find_missing_part(config.name):
+        return part
     if file.is_file():
         return None
     if config.model in MODELS:

@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,8 +72,39 @@ def test_only_commands_in_a_hint_are_replaced_and_only_once(monkeypatch: pytest.
         ("/home/me/.cache/uv/archive-v0/x1", "uvx moot", "uvx --from 'moot[web]' moot"),
     ],
 )
-def test_extras_are_installed_by_what_installed_moot(prefix: str, called: str, expected: str) -> None:
+def test_extras_are_installed_by_what_installed_moot(
+    prefix: str, called: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "_read_source", dict)
     assert program.install_command("moot[web]", prefix, called) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ({"url": "file:///home/me/my%20moot", "dir_info": {}}, "'/home/me/my moot[web]'"),
+        ({"url": "file:///tmp/moot-1-py3-none-any.whl"}, "'/tmp/moot-1-py3-none-any.whl[web]'"),
+        ({"url": "https://host/moot.whl", "archive_info": {}}, "'moot[web] @ https://host/moot.whl'"),
+        (
+            {"url": "https://host/moot", "vcs_info": {"vcs": "git", "commit_id": "12ab"}},
+            "'moot[web] @ git+https://host/moot@12ab'",
+        ),
+    ],
+)
+def test_extras_are_installed_from_where_moot_came(
+    source: dict[str, Any], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "_read_source", lambda: source)
+    command = program.install_command("moot[web]", "/home/me/.local/share/pipx/venvs/moot", "moot")
+    assert command == f"pipx install --force {expected}"
+
+
+def test_a_hint_names_the_installation_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "_which", lambda _: None)
+    monkeypatch.setattr(sys, "executable", "/opt/venv/bin/python")
+    once = program.hint("Run: pip install 'moot[web]'")
+    assert once == "Run: /opt/venv/bin/python -m pip install 'moot[web]'"
+    assert program.hint(once) == once
 
 
 def test_extras_are_installed_by_the_pip_of_this_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

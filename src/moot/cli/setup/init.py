@@ -24,7 +24,7 @@ from moot.cli.setup.failed_completion import explain_failure, explain_unused_key
 from moot.cli.setup.model_choice import choose_model, list_through_daemon
 from moot.cli.setup.provider_menu import choose_provider
 from moot.cli.setup.providers import BY_KEY, EMBEDDED, OWN, OWN_SERVER, Candidate
-from moot.cli.setup.pull import pull_model
+from moot.cli.setup.pull import pull_for_use
 from moot.client import daemon_process
 from moot.daemon.paths import Paths
 from moot.domain.config import PROVIDERS, Config, ModelConfig
@@ -312,7 +312,7 @@ def _with_window(
 def _complete_once(home: Paths, model: ModelConfig, *, key: str, is_configured: bool = False) -> dict[str, Any]:
     """Let the daemon make one real completion. Raises ModelError; nothing has been written by then."""
     if not _is_available(home, model):
-        pull_model(model.model, home.models)
+        pull_for_use(model.model, home.models)
     # Before the progress line of the completion, which would alternate with that of the start.
     is_older = not asyncio.run(ensure_running(home))
     request = pb.TestModelMsg(name=model.name)

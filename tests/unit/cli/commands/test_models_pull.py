@@ -1,4 +1,4 @@
-"""What `moot models pull` says of a model that this installation cannot run yet."""
+"""What `moot models pull` and `moot init` say of a model that this installation cannot run yet."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,8 @@ from click.testing import CliRunner, Result
 
 from moot.cli import output
 from moot.cli.commands import models
+from moot.cli.setup.init import init
+from moot.domain.errors import ModelError
 from moot.models.pullable import MODELS
 
 
@@ -48,3 +50,15 @@ def test_nothing_is_said_where_it_can_be_used(monkeypatch: pytest.MonkeyPatch) -
 
     assert pull().stderr == ""
     assert json.loads(pull("--json").stdout)["data"]["problem"] == ""
+
+
+def test_init_downloads_no_model_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MOOT_HOME", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("moot.models.pull.pull", lambda *_: pytest.fail("downloaded"))
+
+    done = CliRunner().invoke(init, ["--provider", "local", "--model", "qwen", "--no-input"])
+
+    assert isinstance(done.exception, ModelError)
+    assert "'qwen' needs a part that is not installed" in done.exception.message
+    assert "Nothing was downloaded or written." in done.exception.fix

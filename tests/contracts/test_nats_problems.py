@@ -24,7 +24,7 @@ from moot.broker.credentials import NatsCredentials, parse_credentials
 from moot.broker.nats import NatsBroker
 from moot.broker.nats_errors import describe
 from moot.broker.nats_link import NatsSettings
-from moot.broker.nats_stream import STREAM
+from moot.broker.nats_stream import STREAM, make_stream_config
 from moot.daemon.clock import SystemClock
 from moot.domain.errors import ConfigError
 from moot.domain.ports.broker import BrokerUnavailable
@@ -94,6 +94,29 @@ async def test_a_server_without_room_says_so_and_takes_messages_once_it_has_some
                 await publish(broker, make_broker_message(), message_id="a")
             finally:
                 await other.close()
+
+
+async def test_nothing_but_its_receiver_removes_a_message(tmp_path: Path) -> None:
+    """A receiver reports the number of the last message it has: one that was removed before it would count as received."""
+    with nats_server(tmp_path) as server:
+        other = await nats.connect(server.url)
+        try:
+            jetstream = other.jetstream()
+            limited = make_stream_config(1_000_000).evolve(
+                max_age=300, max_msgs_per_subject=1, deny_purge=False, deny_delete=False
+            )
+            await jetstream.add_stream(limited)
+            async with Connection(server.url) as broker:
+                await wait_until(lambda: broker.is_connected)
+                for message_id in ("a", "b"):
+                    await publish(broker, make_broker_message(), message_id=message_id)
+                for remove in (jetstream.purge_stream(STREAM), jetstream.delete_msg(STREAM, 1)):
+                    with pytest.raises(nats.js.errors.APIError, match="not permitted"):
+                        await remove
+                found = await jetstream.stream_info(STREAM)
+                assert (found.state.messages, found.config.max_age, found.config.max_bytes) == (2, 0, 1_000_000)
+        finally:
+            await other.close()
 
 
 async def test_a_server_that_takes_only_short_messages_is_said_until_it_takes_more(tmp_path: Path) -> None:

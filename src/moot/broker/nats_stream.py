@@ -26,6 +26,7 @@ STREAM = "MOOT"
 MOST_UNACKNOWLEDGED = 512
 HEARTBEAT = 5.0
 _DUPLICATE_WINDOW = 120.0
+_UNLIMITED = -1
 # Longer than a handler can take: within one consumer nothing is given twice.
 _ACKNOWLEDGE_WITHIN = 24 * 3600.0
 # How long the server keeps the consumer of a daemon that has disappeared.
@@ -42,6 +43,11 @@ def make_stream_config(most_bytes: int) -> StreamConfig:
         discard=DiscardPolicy.NEW,
         max_bytes=most_bytes,
         duplicate_window=_DUPLICATE_WINDOW,
+        # Only receivers remove messages: the number of a later one says that those before it were received.
+        deny_delete=True,
+        deny_purge=True,
+        max_age=0,
+        max_msgs_per_subject=_UNLIMITED,
         subject_transform=SubjectTransform(src="agent.*.*", dest="agent.{{wildcard(1)}}.{{split(2,-)}}"),
     )
 
@@ -64,7 +70,13 @@ async def open_stream(jetstream: JetStreamContext, most_bytes: int) -> StreamInf
 async def _change_stream(jetstream: JetStreamContext, found: StreamConfig, wanted: StreamConfig) -> None:
     if not _is_usable(found, wanted):
         changed = found.evolve(
-            subjects=wanted.subjects, discard=wanted.discard, subject_transform=wanted.subject_transform
+            subjects=wanted.subjects,
+            discard=wanted.discard,
+            subject_transform=wanted.subject_transform,
+            deny_delete=wanted.deny_delete,
+            deny_purge=wanted.deny_purge,
+            max_age=wanted.max_age,
+            max_msgs_per_subject=wanted.max_msgs_per_subject,
         )
         await jetstream.update_stream(changed)
 
@@ -74,6 +86,8 @@ def _is_usable(config: StreamConfig, wanted: StreamConfig) -> bool:
         set(config.subjects or []) == set(wanted.subjects or [])
         and config.subject_transform == wanted.subject_transform
         and config.discard == wanted.discard
+        and not config.max_age
+        and config.max_msgs_per_subject == _UNLIMITED
     )
 
 

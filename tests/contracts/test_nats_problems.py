@@ -97,7 +97,7 @@ async def test_a_server_without_room_says_so_and_takes_messages_once_it_has_some
 
 
 async def test_nothing_but_its_receiver_removes_a_message(tmp_path: Path) -> None:
-    """A receiver reports the number of the last message it has: one that was removed before it would count as received."""
+    """A receiver reports only the number of the last message: one that was removed before would count as received."""
     with nats_server(tmp_path) as server:
         other = await nats.connect(server.url)
         try:

@@ -536,6 +536,43 @@ async def test_undoing_a_merge_restores_what_only_a_fact_about_the_other_entity_
 
 
 @with_storage
+async def test_undoing_a_merge_ends_a_fact_as_it_was_ended_before_it_lost_the_conflict(storage: Storage) -> None:
+    graph = storage.graph
+    since_0, since_1 = Period(0.0), Period(1.0)
+    await graph.assert_fact(ME, fact("ada", "born_in", "london", valid=since_0), AT_1)
+    (ended,) = await graph.retract(ME, ("ada", "born_in", "london"), "misread", AT_2)
+    await graph.assert_fact(ME, fact("lov", "born_in", "rome", valid=since_1), AT_2)
+    (conflict,) = (await graph.merge(ME, "ada", "lov", "same", AT_2)).conflicts
+    await graph.resolve(ME, conflict.id, "rome", "register", AT_5)
+    undone = await graph.unmerge(ME, "lov", now=AT_5.now)
+    assert triples(undone.restored) == [("ada", "born_in", "london")]
+    (restored,) = await graph.list_facts(ME, FactFilter(subject="ada"))
+    assert (restored.retracted_at, restored.reason) == (ended.retracted_at, ended.reason) == (2.0, "misread")
+    assert not restored.is_wrong
+    assert restored.lost_to == 0
+
+
+@with_storage
+async def test_a_fact_replaced_by_one_entity_and_found_wrong_by_another_is_whole_without_both(
+    storage: Storage,
+) -> None:
+    graph = storage.graph
+    # Whichever merge is undone first.
+    for owner, order in ((ME, ("lov", "countess")), ("another", ("countess", "lov"))):
+        await graph.assert_fact(owner, fact("ada", "has_status", "active"), AT_1)
+        await graph.assert_fact(owner, fact("lov", "knows", "bob"), AT_1)
+        await graph.merge(owner, "ada", "lov", "same", AT_1)
+        await graph.replace_fact(owner, fact("lov", "has_status", "busy"), "new", AT_2)
+        await graph.assert_fact(owner, fact("countess", "has_status", "ill", valid=Period(1.5, 2.0)), AT_2)
+        (conflict,) = (await graph.merge(owner, "ada", "countess", "same", AT_2)).conflicts
+        await graph.resolve(owner, conflict.id, "ill", "register", AT_5)
+        undone = {alias: await graph.unmerge(owner, alias, now=AT_5.now) for alias in order}
+        assert triples(undone["countess"].restored) == [("ada", "has_status", "active")]
+        (active,) = await graph.list_facts(owner, FactFilter(subject="ada"))
+        assert (active.object, active.is_retracted, active.reason, active.lost_to) == ("active", False, "", 0)
+
+
+@with_storage
 async def test_a_fact_stated_under_an_alias_stays_with_it_also_if_the_entity_had_it(storage: Storage) -> None:
     graph = storage.graph
     await graph.assert_fact(ME, fact("ada", "works_at", "acme"), AT_1)

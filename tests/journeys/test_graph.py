@@ -525,6 +525,25 @@ def test_undoing_a_merge_says_which_facts_are_true_again(daemon: LiveDaemon, sen
     ]
 
 
+def test_undoing_a_merge_keeps_the_retraction_of_a_fact_that_also_lost_a_conflict(
+    daemon: LiveDaemon, sender: str
+) -> None:
+    def graph(*arguments: str) -> str:
+        return daemon.cli("graph", *arguments, "--as", sender).stdout
+
+    graph("add", "anna", "born_in", "bonn", "--from", "1990")
+    graph("retract", "anna", "born_in", "bonn", "--reason", "misread")
+    graph("add", "anne", "born_in", "rome", "--from", "1991")
+    before = graph("facts", "anna", "--all")
+    assert "misread" in before
+    graph("merge", "anna", "anne")
+    graph("resolve", "conflict-1", "rome", "--reason", "the register")
+    assert "wrong: the register" in graph("facts", "anna", "--all")
+    graph("unmerge", "anne")
+    assert graph("facts", "anna", "--all") == before
+    assert "bonn" not in graph("facts", "anna")
+
+
 async def test_undoing_a_merge_restores_the_status_that_the_other_entity_ended(
     daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:

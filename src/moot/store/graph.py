@@ -230,14 +230,17 @@ class SqlGraphRows:
     def retract_fact(self, fact: Fact, statement: Statement, reason: str, *, is_wrong: bool, lost_to: int = 0) -> None:
         taint = rows.encode_taint(fact.taint | statement.taint)
         self._db.execute(
-            "UPDATE graph_facts SET retracted_at = ?, is_wrong = ?, reason = ?, taint = ?, lost_to = ?"
-            " WHERE owner = ? AND label = ?",
+            "UPDATE graph_facts SET retracted_at = ?1, is_wrong = ?2, reason = ?3, taint = ?4, lost_to = ?5,"
+            " earlier_retracted_at = CASE ?5 WHEN 0 THEN 0 ELSE retracted_at END,"
+            " earlier_reason = CASE ?5 WHEN 0 THEN '' ELSE reason END,"
+            " earlier_lost_to = CASE ?5 WHEN 0 THEN 0 ELSE lost_to END WHERE owner = ?6 AND label = ?7",
             (statement.now, int(is_wrong), reason, taint, lost_to, self._owner, fact.number),
         )
 
     def restore_fact(self, number: int) -> None:
         self._db.execute(
-            "UPDATE graph_facts SET retracted_at = 0, is_wrong = 0, reason = '', lost_to = 0"
+            "UPDATE graph_facts SET retracted_at = earlier_retracted_at, is_wrong = 0, reason = earlier_reason,"
+            " lost_to = earlier_lost_to, earlier_retracted_at = 0, earlier_reason = '', earlier_lost_to = 0"
             " WHERE owner = ? AND label = ?",
             (self._owner, number),
         )

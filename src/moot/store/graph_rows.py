@@ -61,7 +61,7 @@ class GraphRows(Protocol):
         self, fact: Fact, statement: Statement, reason: str, *, is_wrong: bool, lost_to: int = 0
     ) -> None: ...
     def restore_fact(self, number: int) -> None:
-        """Take back the retraction of a fact."""
+        """Take back the retraction of a fact that has a `lost_to`. An earlier retraction holds again."""
         ...
 
     def list_lost(self, root: int) -> list[Fact]:

@@ -339,13 +339,8 @@ def unmerge(rows: GraphRows, alias: str, now: float) -> MergedEntity:
     rows.put_entity(replace(row, root=row.number, parent=0, merge_reason="", merge_taint=frozenset()))
     aliases = tuple(each.id for each in group if each.number in freed)
     restored = _restore_separated(rows, row.number)
-    return MergedEntity(
-        canonical=into.id,
-        duplicate=row.id,
-        facts=_count_true(rows, row.id, now),
-        aliases=aliases,
-        restored=restored,
-    )
+    facts = _count_true(rows, row.id, now)
+    return MergedEntity(canonical=into.id, duplicate=row.id, facts=facts, aliases=aliases, restored=restored)
 
 
 def _count_true(rows: GraphRows, entity_id: str, now: float) -> int:
@@ -355,10 +350,16 @@ def _count_true(rows: GraphRows, entity_id: str, now: float) -> int:
 
 def _restore_separated(rows: GraphRows, root: int) -> tuple[Fact, ...]:
     """Restore the facts that were retracted for one which is about another entity now."""
-    lost = [fact for fact in rows.list_lost(root) if rows.get_fact(fact.lost_to).subject != fact.subject]
+    lost = [fact for fact in rows.list_lost(root) if _is_separated(rows, fact)]
     for fact in lost:
-        rows.restore_fact(fact.number)
+        # Before it lost a conflict, it may have been replaced by a fact that is about another entity now, too.
+        while _is_separated(rows, rows.get_fact(fact.number)):
+            rows.restore_fact(fact.number)
     return tuple(rows.get_fact(fact.number) for fact in lost)
+
+
+def _is_separated(rows: GraphRows, fact: Fact) -> bool:
+    return fact.lost_to > 0 and rows.get_fact(fact.lost_to).subject != fact.subject
 
 
 # ---- counts --------------------------------------------------------------------------------------

@@ -12,7 +12,13 @@ from moot.domain.ports.graph import PropertyFilter
 from moot.store.graph_operations import GraphOperations
 from moot.store.graph_rows import EntityRow, GraphRows
 from moot.store.memory.database import Database, check_text
-from moot.store.memory.graph_tables import GraphEntityRow, GraphFactRow, GraphPropertyRow, GraphTermRow
+from moot.store.memory.graph_tables import (
+    EarlierRetraction,
+    GraphEntityRow,
+    GraphFactRow,
+    GraphPropertyRow,
+    GraphTermRow,
+)
 from moot.store.memory.transactions import Transactions
 
 T = TypeVar("T")
@@ -149,12 +155,21 @@ class MemoryGraphRows:
     def retract_fact(self, fact: Fact, statement: Statement, reason: str, *, is_wrong: bool, lost_to: int = 0) -> None:
         check_text(reason)
         taint = fact.taint | statement.taint
+        row = self._db.graph_facts[self._owner, fact.number]
+        known = row.fact
+        earlier = EarlierRetraction(at=known.retracted_at, reason=known.reason, lost_to=known.lost_to)
+        self._db.graph_facts.put(
+            (self._owner, fact.number), replace(row, earlier=earlier if lost_to else EarlierRetraction())
+        )
         self._change_fact(
             fact.number, retracted_at=statement.now, is_wrong=is_wrong, reason=reason, taint=taint, lost_to=lost_to
         )
 
     def restore_fact(self, number: int) -> None:
-        self._change_fact(number, retracted_at=0.0, is_wrong=False, reason="", lost_to=0)
+        row = self._db.graph_facts[self._owner, number]
+        self._db.graph_facts.put((self._owner, number), replace(row, earlier=EarlierRetraction()))
+        end = row.earlier
+        self._change_fact(number, retracted_at=end.at, is_wrong=False, reason=end.reason, lost_to=end.lost_to)
 
     def list_lost(self, root: int) -> list[Fact]:
         group = {row.id for row in self.list_group(root)}

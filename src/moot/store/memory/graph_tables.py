@@ -25,6 +25,14 @@ class GraphPropertyRow(Struct, frozen=True, kw_only=True):
     taint: frozenset[str]
 
 
+class EarlierRetraction(Struct, frozen=True, kw_only=True):
+    """How a fact had been ended before it lost a conflict."""
+
+    at: float = 0.0
+    reason: str = ""
+    lost_to: int = 0
+
+
 class GraphFactRow(Struct, frozen=True, kw_only=True):
     """A fact without names; subject and target are the entities it was asserted with."""
 
@@ -32,3 +40,4 @@ class GraphFactRow(Struct, frozen=True, kw_only=True):
     subject: int
     target: int
     fact: Fact
+    earlier: EarlierRetraction = EarlierRetraction()

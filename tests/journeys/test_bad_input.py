@@ -90,6 +90,35 @@ async def test_odd_limits_end_in_one_answer_and_never_in_a_failure_inside(
         assert (await talk.say("ada", "again", sender)).outcome == "completed"
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pb.ClientMessage(get_history=pb.GetHistoryMsg(agent="ada", first_seq=2**63)),
+        pb.ClientMessage(get_archive=pb.GetArchiveMsg(agent="ada", first_seq=2**64 - 1)),
+        pb.ClientMessage(export=pb.ExportMsg(agent="ada", first_seq=2**64 - 1)),
+        pb.ClientMessage(delete_rule=pb.DeleteRuleMsg(number=2**64 - 1)),
+        pb.ClientMessage(send=pb.SendMsg(agent="ada", content="hi", limits=pb.RunLimits(tokens=2**63))),
+    ],
+)
+async def test_a_number_that_the_store_cannot_hold_is_refused(daemon: LiveDaemon, asked: pb.ClientMessage) -> None:
+    async with daemon.client() as talk:
+        with pytest.raises(BadRequest, match="is too large: "):
+            await talk.connection.request(asked)
+
+
+def test_a_number_that_does_not_fit_into_a_request_is_a_wrong_command_line(daemon: LiveDaemon) -> None:
+    number = str(10**30)
+    for arguments in (
+        ("resume", "ada", number),
+        ("archives", "ada", number),
+        ("rules", "rm", number),
+        ("ask", "ada", "hello", f"--max-steps={number}"),
+        ("history", "ada", "-n", number),
+    ):
+        error = daemon.cli_json(*arguments)["error"]
+        assert (error["type"], error["message"]) == ("bad_request", f"{number} is too large"), arguments
+
+
 async def test_an_empty_request_and_an_unknown_one_are_refused(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         with pytest.raises(BadRequest):

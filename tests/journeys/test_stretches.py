@@ -211,6 +211,12 @@ def test_the_chat_begins_anew_lists_and_continues(
         person.enter("/resume 1")
         person.wait_for("continued: Which bread?")
         person.wait_for("ada › Rye.")
+        person.enter("/resume 99999999999999999999")
+        person.wait_for("there is no archive")
+        person.enter("/archives 99999999999999999999")
+        person.wait_for("there is no archive")
+        person.enter("/rules rm 99999999999999999999")
+        person.wait_for("there is no rule")
         person.enter("Why?")
         person.wait_for("ada › Because.")
         assert said(provider.bodies()[-1]) == ["Which bread?", "**Rye.**", "Why?"]
@@ -223,5 +229,24 @@ def test_the_chat_begins_anew_lists_and_continues(
         person.enter("/clear")
         person.wait_for("screen cleared")
         person.wait_off_screen("Did you mean")
+        person.type(CONTROL_D)
+        assert person.wait_for_exit() == 0
+
+
+def test_the_chat_shows_that_a_new_conversation_waits_for_the_run(home: Home, provider: Provider) -> None:
+    provider.program({"match": "first$", "text": "One."}, {"match": "second$", "text": "Two.", "hold": True})
+    home.write_config(CONFIG.replace("PROVIDER_URL", provider.url))
+    with daemon_thread(home), terminal(home, "chat", "ada", "-m", "first", columns=60) as person:
+        person.wait_for("ada › One.")
+        person.enter("second")
+        person.wait_on_screen("ada thinking")
+        person.enter("/new")
+        person.wait_on_screen("ada beginning anew, once the conversation is free")
+        person.enter("/resume 1")
+        person.wait_on_screen("ada resuming, once the conversation is free")
+        provider.release()
+        person.wait_for("new conversation; the earlier one: /resume 1 (first)")
+        person.wait_for("continued: first")
+        person.wait_off_screen("once the conversation is free")
         person.type(CONTROL_D)
         assert person.wait_for_exit() == 0

@@ -175,6 +175,8 @@ Without a command, in a terminal, moot opens the chat.
 """
 _UNKNOWN = re.compile("No such command '([^']+)'")
 _NO_CHOICE = re.compile("'([^']*)' is not one of")
+# What protobuf says about a number that does not fit into its field.
+_OUT_OF_RANGE = re.compile(r"Value out of range: (-?\d+)")
 # What click appends by itself.
 _SUGGESTED = re.compile(r" Did you mean '[^']*'\?$")
 
@@ -296,6 +298,8 @@ def _explain_exception(error: Exception, arguments: Sequence[str]) -> MootError:
     if isinstance(error, UnicodeEncodeError) and any(error.object in argument for argument in arguments):
         # An argument with bytes that are not UTF-8 fits into no request.
         return BadRequest("the text is not valid UTF-8", fix="Check the encoding of your terminal.")
+    if isinstance(error, ValueError) and (found := _OUT_OF_RANGE.fullmatch(str(error))):
+        return BadRequest(f"{found[1]} is too large", fix="Use a smaller number.")
     if isinstance(error, OSError) and is_full(error):
         return explain_full_disk(error, find_paths())
     fix = "This is a bug in Moot. MOOT_TRACEBACK=1 shows where it is."

@@ -1,5 +1,5 @@
-"""The largest size of every text and every list in a request. Used by codec.py and json_form.py; a test checks that no
-field is left out. No I/O.
+"""The largest size of every text, list and number in a request. Used by codec.py and json_form.py; a test checks that
+no field is left out. No I/O.
 
 Sizes are checked before a message becomes Python objects where that would take long, and again for every field after.
 """
@@ -119,6 +119,8 @@ TEXT_BOUNDS: dict[str, int] = {
     "view": _NAME,
     "workflow": _WORKFLOW,
 }
+# The largest whole number that the store can hold.
+_LARGEST_NUMBER = 2**63 - 1
 # Items in each list.
 LIST_BOUNDS: dict[str, int] = {
     "agents": _LIST,
@@ -178,7 +180,7 @@ def largest_request(message: Descriptor) -> int:
 
 
 def check_fields(kind: str, message: Message) -> None:
-    """Raise if a text or a list of the request is too large, or a text holds a NUL character."""
+    """Raise if a text, a list or a number of the request is too large, or a text holds a NUL character."""
     bounds = find_bounds(message.DESCRIPTOR)
     for field, value in message.ListFields():
         name = field.name
@@ -191,6 +193,8 @@ def check_fields(kind: str, message: Message) -> None:
                 raise TooLarge(f"{kind}.{name} has {len(value)} items; at most {bounds[name].items} are accepted")
             for item in value:
                 _check_text(kind, name, item, bounds[name].characters)
+        elif value > _LARGEST_NUMBER and isinstance(value, int):
+            raise BadRequest(f"{kind}.{name} is too large: {value}", fix="Use a smaller number.")
 
 
 def _check_text(kind: str, name: str, text: str, most: int) -> None:

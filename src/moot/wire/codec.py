@@ -118,7 +118,7 @@ def decode_server(payload: bytes) -> pb.ServerMessage:
 
 
 def check_client(message: pb.ClientMessage) -> str:
-    """Name the request inside the message. Raise if there is none, or one of its fields is too large or holds a NUL."""
+    """Name the request inside the message. Raise if there is none, or one of its fields cannot be used."""
     kind: str | None = message.WhichOneof("message")
     if kind is None:
         raise BadRequest(

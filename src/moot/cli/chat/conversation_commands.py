@@ -1,6 +1,7 @@
 """The /commands that change how the conversation goes on, and those that show what the agent keeps. Used by `slash`."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from moot.cli.chat import lines
@@ -37,6 +38,7 @@ class ConversationContext(ChatContext, Protocol):
     def show_notice(self, text: str) -> None: ...
     def render_archive(self, info: pb.ArchiveInfo) -> list[Line]: ...
     def clear_screen(self) -> None: ...
+    def show_work(self, text: str) -> AbstractContextManager[None]: ...
 
 
 class ConversationCommands:
@@ -44,15 +46,19 @@ class ConversationCommands:
         self._chat = chat
 
     async def new(self, _: str) -> list[Line]:
-        return self._chat.render_archive(_as_archive(await self._open_stretch(0)))
+        with self._chat.show_work("beginning anew, once the conversation is free"):
+            opened = await self._open_stretch(0)
+        return self._chat.render_archive(_as_archive(opened))
 
     async def resume(self, number: str) -> list[Line]:
         if not number:
             return self._list(list_resumable(await self._archives()))
-        if not (number.isascii() and number.isdecimal()) or int(number) < 1:
+        wanted = numbers.read_number(number)
+        if not wanted:
             raise BadRequest(f"{sanitize.line(number)} is not a number", fix="/resume lists them.")
         try:
-            opened = await self._open_stretch(int(number))
+            with self._chat.show_work("resuming, once the conversation is free"):
+                opened = await self._open_stretch(wanted)
         except NotFound as error:
             raise NotFound(error.message, fix=error.fix.replace("`moot archives AGENT`", "/resume")) from error
         # Not shown as news of another client as well.

@@ -20,9 +20,10 @@ class RulesCommand:
         command, _, number = words.partition(" ")
         if not command:
             return await self._list()
-        if command != "rm" or not number.strip().isdecimal():
+        wanted = numbers.read_number(number.strip())
+        if command != "rm" or wanted is None:
             raise BadRequest(f"unknown: /rules {sanitize.line(words)}", fix="Use /rules or /rules rm NUMBER.")
-        return await self._remove(int(number))
+        return await self._remove(wanted)
 
     async def _fetch(self) -> tuple[list[pb.RuleInfo], int]:
         """Return the rules of this conversation's agent and its teammates, and how many others there are."""

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from itertools import zip_longest
 from typing import Protocol
 
@@ -63,7 +62,6 @@ class CommandContext(ConversationContext, ProjectContext, Protocol):
     async def change_folder(self, path: str) -> list[Line]: ...
     async def withdraw(self) -> list[Line]: ...
     def say(self, text: str, *, steer: bool) -> None: ...
-    def show_work(self, text: str) -> AbstractContextManager[None]: ...
     async def show_digest(self, *, again: bool = False) -> None: ...
 
 
@@ -131,9 +129,10 @@ class SlashCommands:
     async def _archives(self, number: str) -> list[Line]:
         agent, sender = self._chat.agent, self._chat.sender
         if number:
-            if not number.isdecimal():
+            wanted = numbers.read_number(number)
+            if wanted is None:
                 raise BadRequest(f"{sanitize.line(number)} is not a number", fix="/archives lists them.")
-            request = pb.GetArchiveMsg(agent=agent, sender=sender, number=int(number))
+            request = pb.GetArchiveMsg(agent=agent, sender=sender, number=wanted)
             archive = (await self._chat.request(pb.ClientMessage(get_archive=request))).archive
             return self._archive(archive)
         listing = pb.ListArchivesMsg(agent=agent, sender=sender)

@@ -1,6 +1,9 @@
-"""Formats costs, counts, times and durations. Used by every renderer."""
+"""Formats costs, counts, times and durations, and reads numbers that were typed. Used by every renderer."""
 
 from datetime import datetime
+
+# The largest number that every field of a request can hold.
+_LARGEST = 2**31 - 1
 
 
 def format_cost(amount: float) -> str:
@@ -45,3 +48,11 @@ def format_milliseconds(duration: int) -> str:
 def format_time(timestamp: float) -> str:
     """A time in the local time zone; empty for none."""
     return datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M") if timestamp else ""
+
+
+def read_number(typed: str) -> int | None:
+    """The whole number that was typed, or None. A larger one than any list has is the largest that can be sent."""
+    if not (typed.isascii() and typed.isdecimal()):
+        return None
+    digits = typed.lstrip("0") or "0"
+    return min(int(digits[:10]), _LARGEST) if len(digits) <= 10 else _LARGEST

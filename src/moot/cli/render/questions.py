@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from moot.cli.render import sanitize
+from moot.cli.render.numbers import read_number
 from moot.client import turn
 from moot.domain.visible import show_block
 from moot.wire import moot_pb2 as pb
@@ -34,7 +35,7 @@ def parse_answer(question: pb.AskQuestion, typed: str) -> str:
     """The typed answer with option numbers replaced by labels; anything else is kept as text."""
     words = typed.strip()
     picks = words.replace(",", " ").split()
-    numbers = [int(pick) for pick in picks if pick.isascii() and pick.isdigit()]
+    numbers = [number for number in map(read_number, picks) if number is not None]
     in_range = all(1 <= number <= len(question.options) for number in numbers)
     if not numbers or len(numbers) != len(picks) or not in_range:
         return words

@@ -7,6 +7,7 @@ time is measured on a second daemon that nothing is counted in. `bench.profile` 
 
 import argparse
 import asyncio
+import dis
 import json
 import math
 import os
@@ -17,6 +18,7 @@ import tempfile
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -38,6 +40,8 @@ _WARM, _TURNS = 20, 200
 _AGENTS = {"chat": "bench", "tools": "tools", "spawn": "moot"}
 # What a turn begins with.
 _FIRST = "daemon/requests/exchange.py:Exchange.accept"
+# Newer versions of Python do not call a function for them.
+_COMPREHENSION = ("<listcomp>", "<dictcomp>", "<setcomp>")
 # What is called less often than this many times a turn is not on its path: it is done now and then.
 _RARE = 0.5
 
@@ -83,7 +87,7 @@ class Meter:
             return
         if event == "c_call":
             self.counts.statements += argument.__name__ in ("execute", "executemany")
-        elif event == "call" and frame.f_lasti <= _first_instruction(frame):
+        elif event == "call" and frame.f_lasti <= _find_start(frame.f_code):
             self._enter(frame)
 
     def _enter(self, frame: FrameType) -> None:
@@ -106,7 +110,7 @@ class Meter:
         name = self._names.get(code)
         if name is None:
             file = code.co_filename
-            own = file.startswith(_SOURCE)
+            own = file.startswith(_SOURCE) and not code.co_name.endswith(_COMPREHENSION)
             name = self._names[code] = f"{file.removeprefix(_SOURCE)}:{code.co_qualname}" if own else ""
         return name
 
@@ -129,9 +133,10 @@ class Meter:
         Writer._commit = counted  # type: ignore[method-assign, assignment]  # noqa: SLF001
 
 
-def _first_instruction(frame: FrameType) -> int:
-    """A generator is called once and resumed often; only the call counts."""
-    return 0 if not frame.f_code.co_flags & 0x2A0 else 4
+@cache
+def _find_start(code: CodeType) -> int:
+    """Return where a call of the code begins. A generator is called once and resumed often; only the call counts."""
+    return next((each.offset for each in dis.get_instructions(code) if each.opname == "RESUME"), 0)
 
 
 def serve_counted(file: Path) -> int:

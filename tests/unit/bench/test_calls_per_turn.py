@@ -1,4 +1,4 @@
-"""What one message costs, in calls of Moot's functions. Times are not tested. Versions of Python differ by 2 %.
+"""What one message costs, in calls of Moot's functions. Times are not tested.
 
 A feature that is not used must cost a message nothing. Who needs more calls says why, and raises the number here and in
 docs/performance.md.
@@ -12,7 +12,7 @@ from bench.turn_cost import count_turns, make_load_home
 from bench.work import mock_server
 
 # By kind of turn: the calls that are made in every turn.
-MOST = {"chat": 510, "tools": 980, "spawn": 2_800}
+MOST = {"chat": 575, "tools": 1_130, "spawn": 3_250}
 TURNS = {"chat": 20, "tools": 20, "spawn": 8}
 
 

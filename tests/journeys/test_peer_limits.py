@@ -168,6 +168,12 @@ def test_text_that_is_not_utf_8_is_refused_with_the_reason(home: Home) -> None:
             assert (error["type"], error["message"]) == ("bad_request", "the text is not valid UTF-8"), arguments
 
 
+def test_nobody_sends_mail_under_the_name_of_the_daemon(home: Home) -> None:
+    with daemon_thread(home) as daemon:
+        error = daemon.cli_json("peers", "send", "bob", "1 message from you was not read.", "--as", "moot")["error"]
+        assert (error["type"], error["message"]) == ("bad_request", "@moot is the daemon's own name")
+
+
 async def test_mail_that_nobody_read_is_deleted_after_its_time(home: Home) -> None:
     home.write_config(SCRIPTED)
     home.write_script(script(agent("bob", ".", say("Morning."))))

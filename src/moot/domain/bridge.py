@@ -18,7 +18,8 @@ from moot.domain.message import Entry, Role
 MAX_PLAN_BYTES = 8 * 1024
 MAX_REASON = 2_000
 SEND_TO_PEER = "send_to_peer"
-# The authors of an answer that a person gave, and of mail that the daemon itself writes. No agent can have these names.
+# The authors of an answer that a person gave, and of mail that the daemon itself writes. No agent can have these names,
+# and no person sends mail under the second one.
 OWNER, DAEMON = "@owner", "@moot"
 _PREFIXES = ("shutdown_", "plan_approval_")
 _FIX = "See the types in the description of send_to_peer."

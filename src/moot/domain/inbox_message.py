@@ -44,7 +44,8 @@ _EARLIEST, _LATEST = 0.0, 253_402_300_799.0
 
 # The name of a sender that is a person has up to 200 characters, and one before them.
 MAX_NAME = 256
-_Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+# It is shown in the first line of a message, and cannot end that.
+_Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+\Z")]
 
 
 class InboxMessage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -79,6 +79,8 @@ def test_a_message_has_exactly_the_agreed_fields_and_is_read_back() -> None:
     [
         {"from_agent_id": 1},
         {"from_agent_id": ""},
+        {"from_agent_id": "bob\n# SYSTEM"},
+        {"from_agent_id": "bob\n"},
         {"to_agent_id": "x" * 257},
         {"from_goal_id": "no"},
         {"body": ""},

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from moot.daemon.principal import Principal
 from moot.daemon.requests.pages import PAGE_BYTES
 from moot.daemon.requests.reply import Reply
+from moot.domain.bridge import DAEMON
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, NotFound
 from moot.domain.events import EventSource
@@ -16,6 +17,7 @@ from moot.domain.goal import Goal
 from moot.domain.ids import make_id
 from moot.domain.mail import DeadMail, Mail
 from moot.domain.outbox import OutboxItem
+from moot.domain.peer_address import PERSON
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.domain.ports.outbox import Outbox
@@ -32,8 +34,6 @@ _MOST_DEAD = 1_000
 _DEAD_PAGE = 64
 _MOST_LISTED = 1_000
 _LONGEST_BODY = 200
-# The sender of a message by a person has this before the name; no agent's name has.
-_PERSON = "@"
 
 
 class PeerRequests:
@@ -100,7 +100,7 @@ class PeerRequests:
         report = await self._sender.send(
             Letter(
                 origin=(make_id("mail", now=self._clock.now(), rng=self._rng), ""),
-                from_agent=f"{_PERSON}{sender}",
+                from_agent=_name_person(sender),
                 from_goal="",
                 root=root,
                 to=request.agent.strip(),
@@ -205,6 +205,14 @@ class PeerRequests:
     async def _owns(self, principal: Principal, mail: Mail) -> bool:
         found, _ = await self._mail.find_targets([mail.goal_id])
         return any(principal.owns(goal.root.sender) for goal in found.values())
+
+
+def _name_person(sender: str) -> str:
+    """Return the name under which a person sends mail."""
+    name = f"{PERSON}{sender}"
+    if name == DAEMON:
+        raise BadRequest(f"{DAEMON} is the daemon's own name", fix="Send the message as somebody else: --as NAME.")
+    return name
 
 
 def _daemon_info(daemon: DaemonStatus) -> pb.OtherDaemonInfo:

@@ -68,6 +68,17 @@ async def test_a_broken_configuration_is_told_with_its_line_and_the_last_good_on
             assert daemon.cli("reload", "--json").returncode == 0
 
 
+async def test_a_file_of_another_editor_is_read_and_edited(home: Home) -> None:
+    file = config_of(home)
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            assert list((await reloaded(talk)).flaws) == []
+        added = daemon.cli("mcp", "add", "zoo", "--no-test", "--", "/bin/true")
+        assert added.returncode == 0, added.stderr
+        assert "[mcp.zoo]" in file.read_text()
+
+
 async def test_a_reload_says_what_has_changed(home: Home) -> None:
     with daemon_thread(home) as daemon:
         assert daemon.cli("reload").stdout.endswith(" agents loaded. Configuration and agents are unchanged.\n")

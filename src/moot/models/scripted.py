@@ -96,7 +96,7 @@ def read_script(path: Path) -> tuple[Rule, ...]:
     """Read the rules of a file. Raises ConfigError with the file and the problem."""
     fix = "See docs/scripted-model.md for the format."
     try:
-        rules = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Script).rule
+        rules = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8-sig")), Script).rule
         for rule in rules:
             for pattern in (rule.match, rule.agent, rule.system):
                 re.compile(pattern)

@@ -12,7 +12,7 @@ _BY_HAND = "Correct it by hand; `moot doctor` says where."
 def read_config(path: Path) -> str:
     """The text of the configuration; empty if there is no file."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:

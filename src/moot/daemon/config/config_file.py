@@ -136,9 +136,8 @@ class ConfigFile:
     def _read(self) -> Config:
         self._stamp = _read_stamp(self._path)
         data = _read_bytes(self._path)
-        config, warnings = (default_config(), []) if data is None else _parse(self._path, data)
+        config, warnings, self.written = (default_config(), [], {}) if data is None else _parse(self._path, data)
         self._flaws, self._data = tuple(warnings), data
-        self.written = {} if data is None else tomllib.loads(data.decode())
         if self._last_good is not None and data is not None:
             _save_last_valid(self._last_good, data)
         return config
@@ -147,14 +146,15 @@ class ConfigFile:
         kept = None if self._last_good is None else _read_bytes(self._last_good)
         if kept is None:
             raise broken
-        self.written, self._data = tomllib.loads(kept.decode()), kept
-        return _parse(self._path, kept)[0]
+        config, _, self.written = _parse(self._path, kept)
+        self._data = kept
+        return config
 
 
 def load_config(path: Path) -> tuple[Config, list[FileProblem]]:
     """Return the configuration and warnings about what was ignored. Without a file, the default configuration."""
     data = _read_bytes(path)
-    return (default_config(), []) if data is None else _parse(path, data)
+    return (default_config(), []) if data is None else _parse(path, data)[:2]
 
 
 def _read_stamp(path: Path) -> tuple[int, int] | None:
@@ -185,7 +185,8 @@ def _save_last_valid(path: Path, data: bytes) -> None:
         beside.replace(path)
 
 
-def _parse(path: Path, data: bytes) -> tuple[Config, list[FileProblem]]:
+def _parse(path: Path, data: bytes) -> tuple[Config, list[FileProblem], dict[str, Any]]:
+    """Return the configuration, warnings about what was ignored, and the document."""
     if len(data) > MAX_BYTES:
         raise _broken_config(path, 1, f"it is larger than {MAX_BYTES // 1024} KiB")
     try:
@@ -205,7 +206,7 @@ def _parse(path: Path, data: bytes) -> tuple[Config, list[FileProblem]]:
     config = reading.config(document)
     if reading.errors:
         raise BrokenConfig(sorted(reading.errors, key=lambda flaw: flaw.line), reading.warnings)
-    return config, reading.warnings
+    return config, reading.warnings, document
 
 
 class ConfigReader:

@@ -93,6 +93,8 @@ class Server:
         return web.json_response({})
 
     async def _tell(self, request: web.Request) -> web.Response:
+        if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
+            return _refuse(401, "authentication_error", "wrong key")
         told = self.facts.get(request.path)
         return web.json_response({} if told is None else told, status=404 if told is None else 200)
 

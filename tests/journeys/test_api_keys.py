@@ -78,7 +78,7 @@ def test_another_model_of_a_server_is_set_up_with_the_key_that_is_stored(
     daemon: DaemonThread, guarded: Provider
 ) -> None:
     assert init(daemon, guarded, "--api-key-env", "LATE_KEY", LATE_KEY=KEY)["exit"] == 0
-    guarded.tells({"/v1/models": {"data": [{"id": "other"}]}})
+    guarded.tells({"/v1/models": {"data": [{"id": "other", "max_model_len": 24000}]}})
     address = ("--base-url", f"{guarded.url}/v1")
 
     assert daemon.cli("init", *address, "--model", "second", "--no-input").returncode == 0
@@ -87,7 +87,7 @@ def test_another_model_of_a_server_is_set_up_with_the_key_that_is_stored(
     # The daemon lists the models, because only it can read the key.
     assert daemon.cli("init", *address, "--no-input").returncode == 0
     own = load_config(daemon.home.path / "config.toml")[0].models["own"]
-    assert (own.model, own.api_key) == ("other", "secret:LATE_KEY")
+    assert (own.model, own.api_key, own.window) == ("other", "secret:LATE_KEY", 24000)
     with terminal(daemon.home, "init", *address, "--model", "third") as person:
         person.wait_for("(empty keeps the stored one, not shown):")
         person.enter("")
@@ -308,8 +308,10 @@ def test_requests_to_models_go_through_the_proxy_with_its_login(daemon: DaemonTh
         f'default_model = "far"\n{LISTEN}[network]\nproxy = "secret:PROXY"\n[models.far]\nprovider = "openai"\n'
         'base_url = "http://models.example/v1"\nmodel = "m"\nwindow = 32000\n'
     )
+    provider.tells({"/v1/models": {"data": [{"id": "n", "context_length": 24000}]}})
     # Lets the daemon read the file first.
-    assert daemon.cli("init", "--base-url", "http://models.example/v1", "--model", "m", "--no-input").returncode == 0
+    done = daemon.cli("init", "--base-url", "http://models.example/v1", "--model", "n", "--no-input")
+    assert (done.returncode, "Context window: 24000 tokens" in done.stdout) == (0, True), done
     assert daemon.cli("ask", "moot", "hello").returncode == 0
 
     assert provider.requests()[-1]["path"] == "/v1/chat/completions"

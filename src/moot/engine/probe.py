@@ -20,6 +20,8 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
     first_token_seconds: float
     seconds: float
     usage: Usage
+    # The context window of the model; 0 if it is only assumed.
+    window: int
 
 
 async def probe(model: Model, *, clock: Clock) -> ProbeResult:
@@ -38,4 +40,8 @@ async def probe(model: Model, *, clock: Clock) -> ProbeResult:
     content = "".join(pieces).strip()
     if not content:
         raise ModelError(f"the model {model.name} returned no text", fix="Try another model.")
-    return ProbeResult(content=content, first_token_seconds=first, seconds=clock.monotonic() - started, usage=usage)
+    seconds = clock.monotonic() - started
+    # After the completion, since some servers only report a loaded model.
+    await model.find_window()
+    window = 0 if model.window_is_assumed else model.window
+    return ProbeResult(content=content, first_token_seconds=first, seconds=seconds, usage=usage, window=window)

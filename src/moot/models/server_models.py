@@ -38,21 +38,17 @@ class NoAnswer(Exception):
 async def list_models(http: HttpClient, server: ModelServer) -> list[str]:
     """Return the names of its models, newest first if it reports dates. Raises ModelError or NoAnswer."""
     seconds = _KEYED_SECONDS if server.variable else PROBE_SECONDS
-    return _read_names(await fetch_json(http, server, "models", seconds=seconds))
+    return _read_names(await _fetch_list(http, server, seconds=seconds))
 
 
-async def fetch_json(http: HttpClient, server: ModelServer, path: str, *, seconds: float) -> Mapping[str, Any]:
-    """GET a path of the server's API, or with a leading slash a path at its root.
+async def _fetch_list(http: HttpClient, server: ModelServer, *, seconds: float) -> Mapping[str, Any]:
+    """GET the list of the server's models.
 
     Raises ModelError for a network, a proxy or a key that does not work, NoAnswer for anything else.
     """
     base = (server.base_url or BASE_URLS.get(server.provider, "")).rstrip("/")
-    if path.startswith("/"):
-        url = base.removesuffix("/v1") + path
-    else:
-        url = f"{base}/v1/{path}" if server.provider == "anthropic" else f"{base}/{path}"
     try:
-        parsed = parse_url(url)
+        parsed = parse_url(f"{base}/v1/models" if server.provider == "anthropic" else f"{base}/models")
         status, body = await http.get(
             parsed, headers=_request_headers(server), seconds=seconds, max_bytes=_LONGEST_ANSWER
         )

@@ -34,15 +34,11 @@ _LONGEST_ANSWER = 4 * 1024 * 1024
 _ANSWERS = 2
 
 
-async def query_window(ask: Ask, model: str, *, own: bool) -> int:
+async def _window_of(listed: Mapping[str, Any], ask: Ask, model: str, *, own: bool) -> int:
     """Return the context window of the running model; 0 if its server does not report it.
 
     For own servers the window the model was trained for is not used: they run with less, and silently cut off the rest.
     """
-    return await _window_of(await ask("models"), ask, model, own=own)
-
-
-async def _window_of(listed: Mapping[str, Any], ask: Ask, model: str, *, own: bool) -> int:
     row = _find_row(listed, "data", model)
     window = (
         _parse(row.get("max_model_len")) if own else next(filter(None, (_parse(row.get(key)) for key in _LISTED)), 0)

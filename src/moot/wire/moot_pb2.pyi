@@ -3433,18 +3433,20 @@ class ModelList(_message.Message):
     def __init__(self, models: _Optional[_Iterable[_Union[ModelInfo, _Mapping]]] = ...) -> None: ...
 
 class ModelTested(_message.Message):
-    __slots__ = ("name", "content", "first_token_ms", "total_ms", "usage")
+    __slots__ = ("name", "content", "first_token_ms", "total_ms", "usage", "window")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     FIRST_TOKEN_MS_FIELD_NUMBER: _ClassVar[int]
     TOTAL_MS_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
     name: str
     content: str
     first_token_ms: int
     total_ms: int
     usage: TokenUsage
-    def __init__(self, name: _Optional[str] = ..., content: _Optional[str] = ..., first_token_ms: _Optional[int] = ..., total_ms: _Optional[int] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ...) -> None: ...
+    window: int
+    def __init__(self, name: _Optional[str] = ..., content: _Optional[str] = ..., first_token_ms: _Optional[int] = ..., total_ms: _Optional[int] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., window: _Optional[int] = ...) -> None: ...
 
 class ServerModelList(_message.Message):
     __slots__ = ("names",)

@@ -16,7 +16,7 @@ from moot.cli import output, prompts
 from moot.cli.connect import daemon_client, ensure_running, find_paths, send_request
 from moot.cli.program import program_name
 from moot.cli.render import sanitize
-from moot.cli.setup import context_window, providers
+from moot.cli.setup import providers
 from moot.cli.setup.api_keys import KEY_STORES, describe_key_place, is_stored, store_key, with_stored_key
 from moot.cli.setup.broken_config import make_startable, read_or_repair
 from moot.cli.setup.config_edit import set_default_model, set_default_name, write_config
@@ -114,8 +114,7 @@ def _set_up_candidate(home: Paths, config: Config, options: InitOptions) -> dict
     model = _merge_table(config.models.get(candidate.name), candidate.config())
     key = _find_key(model, environ)
     tested = _complete_explained(home, model, candidate, environ, key=key)
-    # Queried after the completion, since some servers only report a loaded model.
-    model = _with_window(config.models.get(candidate.name), model, candidate, environ, proxy=proxy)
+    model = _with_window(config.models.get(candidate.name), model, tested["window"])
     return _write_model(home, model, tested, key=key, store=options.key_store)
 
 
@@ -293,17 +292,15 @@ def _merge_table(existing: ModelConfig | None, model: ModelConfig) -> ModelConfi
     return replace(existing, base_url=model.base_url, model=model.model, api_key=model.api_key)
 
 
-def _with_window(
-    existing: ModelConfig | None, model: ModelConfig, candidate: Candidate, environ: Mapping[str, str], *, proxy: str
-) -> ModelConfig:
+def _with_window(existing: ModelConfig | None, model: ModelConfig, reported: int) -> ModelConfig:
     """The model with the context window its server reports; a configured window is kept."""
-    if not context_window.is_queried(model) or (
-        model.window and existing is not None and existing.model == model.model
-    ):
-        return model
-    with output.progress("Querying the context window"):
-        window = asyncio.run(context_window.query_window(candidate, environ, proxy=proxy))
-    return replace(model, window=window)
+    is_kept = model.window and existing is not None and existing.model == model.model
+    return model if is_kept or not _is_self_hosted(model) else replace(model, window=reported)
+
+
+def _is_self_hosted(model: ModelConfig) -> bool:
+    """Whether the server reports the window; those of models of known providers are in the catalog."""
+    return model.provider == "openai" and model.base_url not in {each.base_url for each in BY_KEY}
 
 
 # ---- testing and writing ------------------------------------------------------------------------
@@ -333,7 +330,7 @@ def _complete_once(home: Paths, model: ModelConfig, *, key: str, is_configured: 
             raise explain_failure(
                 error, model, is_configured=is_configured, environ=os.environ, is_daemon_older=is_older
             ) from error
-    return {"content": tested.content, "seconds": round(tested.total_ms / 1000, 3)}
+    return {"content": tested.content, "seconds": round(tested.total_ms / 1000, 3), "window": tested.window}
 
 
 async def _reload_if_running(home: Paths) -> None:
@@ -357,7 +354,7 @@ def _init_data(home: Paths, model: ModelConfig, tested: dict[str, Any], *, writt
         "window": model.window,
         "config": str(home.config),
         "written": written,
-        "tested": tested,
+        "tested": {"content": tested["content"], "seconds": tested["seconds"]},
     }
 
 
@@ -378,7 +375,7 @@ def _render_window(data: dict[str, Any]) -> str:
     from moot.models.catalog import default_window  # noqa: PLC0415 - the adapters, after they were used
 
     name = sanitize.line(data["name"])
-    if not context_window.is_queried(ModelConfig(name=name, provider=data["provider"], base_url=data["base_url"])):
+    if not _is_self_hosted(ModelConfig(name=name, provider=data["provider"], base_url=data["base_url"])):
         return ""
     if data["window"]:
         return f"Context window: {data['window']} tokens (`window` in [models.{name}])."

@@ -5,7 +5,7 @@ import itertools
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -237,20 +237,6 @@ async def list_models(candidate: Candidate, environ: Mapping[str, str]) -> list[
         return await _list_names(candidate, environ, proxy="")
     except MootError:
         return []
-
-
-async def query_server(
-    candidate: Candidate, environ: Mapping[str, str], path: str, *, seconds: float, proxy: str = ""
-) -> Mapping[str, Any]:
-    """GET a path of the server's API, or with a leading slash a path at its root; empty on failure."""
-    # Slow to import, and not used by every `moot init`.
-    from moot.models.server_models import NoAnswer, fetch_json  # noqa: PLC0415
-
-    try:
-        async with _open_http(environ, proxy) as http:
-            return await fetch_json(http, describe_server(candidate, environ), path, seconds=seconds)
-    except (MootError, NoAnswer):
-        return {}
 
 
 async def _list_names(candidate: Candidate, environ: Mapping[str, str], *, proxy: str) -> list[str]:

@@ -153,9 +153,9 @@ class DaemonRequests:
             content=tested.content,
             first_token_ms=int(tested.first_token_seconds * 1000),
             total_ms=int(tested.seconds * 1000),
+            window=tested.window,
         )
-        usage = token_usage(tested.usage)
-        if usage is not None:
+        if (usage := token_usage(tested.usage)) is not None:
             answer.usage.CopyFrom(usage)
         reply.send(pb.ServerMessage(model_tested=answer))
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from moot.cli.setup import providers
-from moot.cli.setup.context_window import query_window
 from moot.cli.setup.failed_completion import explain_failure
 from moot.cli.setup.providers import (
     BY_KEY,
@@ -23,7 +22,9 @@ from moot.cli.setup.providers import (
     list_servers,
     pick_name,
 )
+from moot.domain.config import ModelConfig
 from moot.domain.errors import BadRequest, ModelError
+from tests.fake_provider.ask import model_of
 
 
 @contextmanager
@@ -154,12 +155,19 @@ def test_a_candidate_names_the_variable_and_never_the_key() -> None:
 # ---- how much a model can see ---------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("X_KEY", "hush")
+
+
 async def seen(facts: Any, model: str = "m") -> tuple[int, list[str]]:
     with serving(facts, by_path=True) as (address, asked):
-        candidate = Candidate(
-            name="own", title="Own", provider="openai", base_url=f"http://{address}/v1", model=model, variable="X_KEY"
+        config = ModelConfig(
+            name="own", provider="openai", base_url=f"http://{address}/v1", model=model, api_key="env:X_KEY"
         )
-        window = await query_window(candidate, {"X_KEY": "hush"})
+        async with model_of(config) as found:
+            await found.find_window()
+            window = 0 if found.window_is_assumed else found.window
     assert {request["authorization"] for request in asked} == {"Bearer hush"}
     return window, [request["path"] for request in asked]
 

@@ -87,3 +87,19 @@ async def test_a_schedule_for_one_time_is_in_the_budget_of_the_run_that_made_it(
             sent = home.query("SELECT from_agent, hops, thread FROM mail ORDER BY number")
             assert [(name, hops) for name, hops, _ in sent] == [("ada", 0), ("bob", 1)]
             assert len({thread for _, _, thread in sent}) == 1
+
+
+async def test_mail_that_waits_wakes_an_agent_that_may_be_woken_after_a_reload(home: Home) -> None:
+    home.write_script(script(agent("bob", ".", say("I see."))))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("bob", "hello")
+            await talk.ask(send_mail=pb.SendMailMsg(agent="bob", content="the news"))
+            assert await count_unread(talk) == {"bob": 1}
+            allow(home, "bob", "wake: true")
+            assert daemon.cli("reload").returncode == 0
+
+            async def is_read() -> bool:
+                return await count_unread(talk) == {"bob": 0}
+
+            await eventually(is_read)

@@ -300,10 +300,10 @@ class MailSender:
                 # If it came from another daemon, its sender is told.
                 self._remote.wake_relay()
 
-    async def wake_all(self, agent: str) -> None:
-        """Start the runs of an agent for which mail is waiting, as when it arrives."""
+    async def wake_all(self, agent: str = "") -> None:
+        """Start the runs of an agent, or of all, for which mail is waiting, as when it arrives."""
         for key in await self._mail.count_unread():
-            if key.agent == agent:
+            if agent in ("", key.agent):
                 self._mailboxes.add(key)
                 self._wakes.consider(key)
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from moot.agents.registry import Registry
 from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
-from moot.domain.events import Event, EventSource, MailDelivered, RunEnded, RunStarted
+from moot.domain.events import ConfigReloaded, Event, EventSource, MailDelivered, RunEnded, RunStarted
 from moot.domain.outbox import ReturnedMail
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
@@ -87,6 +87,7 @@ class Peers:
         d.bus.observe(self._replies.on_mail, MailDelivered)
         d.bus.observe(self._wakes.on_run_started, RunStarted)
         d.bus.observe(self._on_run_ended, RunEnded)
+        d.bus.observe(self._on_reload, ConfigReloaded)
 
     def _build_others(self, link: DaemonLink | None, remote: RemoteDirectory | None) -> OtherDaemons | None:
         if link is None or remote is None:
@@ -155,6 +156,10 @@ class Peers:
         self._wakes.on_run_ended(event)
         if is_reserved(source.key.sender):
             self._d.supervisor.start(f"evict mail of {source.key}", self._evict(source))
+
+    def _on_reload(self, _event: Event) -> None:
+        """Wake the agents that may be woken now, or more often, for the mail that waits."""
+        self._d.supervisor.start("wake agents after a reload", self.sender.wake_all())
 
     async def _evict(self, source: EventSource) -> None:
         self._d.mailboxes.forget(source.key)

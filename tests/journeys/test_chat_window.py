@@ -1,11 +1,14 @@
-"""The window of a chat changes its size, or is cleared: no row stays twice, neither in it nor in the scrollback."""
+"""The window of a chat changes its size, is cleared or given back to the shell: no row stays twice."""
+
+import shlex
+import shutil
 
 from tests.daemon_process import PROVIDER_CONFIG, LiveDaemon
 from tests.fake_provider import Provider
-from tests.terminal import terminal
+from tests.terminal import MOOT, terminal
 
 CONFIG = PROVIDER_CONFIG + "[project]\ninstructions = false\n"
-CONTROL_C, CONTROL_D, ESCAPE = "\x03", "\x04", "\x1b"
+CONTROL_C, CONTROL_D, CONTROL_Z, ESCAPE = "\x03", "\x04", "\x1a", "\x1b"
 WORDS = " ".join(f"word{number}" for number in range(100))
 
 
@@ -38,3 +41,27 @@ def test_what_is_drawn_at_the_top_of_the_window_does_not_go_to_the_scrollback(da
         person.type(CONTROL_D)
         assert person.wait_for_exit() == 0
         assert not person.rows.erased
+
+
+def test_control_z_gives_the_terminal_back_to_the_shell_until_fg(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    shell = shutil.which("bash")
+    assert shell is not None
+    provider.program({"text": "Two.", "hold": True})
+    with terminal(daemon.home, command=[shell, "--norc", "--noprofile", "-i"]) as person:
+        person.enter(f"PS1='shell> '; {shlex.join(MOOT)} chat ada --as {shlex.quote(sender)} -m 'one?'")
+        person.wait_on_screen("ada thinking")
+        person.type(CONTROL_Z)
+        person.wait_for("Stopped")
+        provider.release()
+        person.wait_for("shell> ")
+        person.enter("echo in the $((1+1))nd place")
+        person.wait_for("in the 2nd place")
+        person.enter("fg")
+        person.wait_for("ada › Two.")
+        person.wait_for("Ctrl-D leaves")
+        person.type(CONTROL_D)
+        person.wait_for("shell> ")
+        person.enter("exit")
+        assert person.wait_for_exit() == 0

@@ -4,10 +4,13 @@ Not a full-screen program: what was printed stays in the terminal's own scrollba
 """
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.application.current import set_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
@@ -274,12 +277,23 @@ class Screen:
             (("c-c",), True, self._interrupt),
             (("<sigint>",), True, self._interrupt),
             (("c-d",), empty, self.quit),
+            (("c-z",), True, self._suspend),
             ((_FOCUSED,), True, lambda: self._on_focus(True)),
             ((_UNFOCUSED,), True, lambda: self._on_focus(False)),
         ]
         for names, when, act in bindings:
             keys.add(*names, filter=when)(_without_event(act))
         return keys
+
+    def _suspend(self) -> None:
+        """Stop this process as Ctrl-Z does elsewhere; `fg` in the shell continues it."""
+        run_in_terminal(self._stop_process)
+
+    def _stop_process(self) -> None:
+        self._write_raw(FOCUS_OFF)
+        # Like the terminal itself: every process of the command.
+        os.kill(0, signal.SIGTSTP)
+        self._write_raw(FOCUS_ON)
 
     def _on_focus(self, is_focused: bool) -> None:
         self.notifier.is_focused = is_focused

@@ -18,6 +18,7 @@ from pathlib import Path
 import nats
 from nats.js import JetStreamContext
 
+from bench.broker import RAW_STREAM
 from bench.mail import have_conversations
 from bench.mail_nats_load import LOOK_SECONDS, send_mail, wait_until_known
 from bench.subject import Daemon, cpu_seconds, make_home
@@ -93,7 +94,7 @@ async def _start_load(*command: str) -> AsyncIterator[_Load]:
         await load.stop()
 
 
-async def measure_nats_mail(folder: Path, base: str) -> NatsMailCost:
+async def measure_nats_mail(folder: Path, base: str, messages: int = _MESSAGES) -> NatsMailCost:
     server = LocalServer(folder / "nats")
     await asyncio.to_thread(server.start)
     try:
@@ -111,7 +112,8 @@ async def measure_nats_mail(folder: Path, base: str) -> NatsMailCost:
             assert server.process is not None
             pids = {"sender": mail.pid, "receiver": receiver.pid, "server": server.process.pid, "raw": raw.pid}
             for number in range(_ROUNDS):
-                await _measure_round(cost, mail, raw, client.jetstream(), pids, number * _MESSAGES)
+                numbers = range(number * messages, (number + 1) * messages)
+                await _measure_round(cost, mail, raw, client.jetstream(), pids, numbers)
         cost.synced = await _measure_synced(folder / "synced")
         return cost
     finally:
@@ -146,23 +148,23 @@ def _furnish(home: Path, base: str, url: str, name: str) -> Path:
 
 
 async def _measure_round(
-    cost: NatsMailCost, mail: _Load, raw: _Load, jetstream: JetStreamContext, pids: dict[str, int], first: int
+    cost: NatsMailCost, mail: _Load, raw: _Load, jetstream: JetStreamContext, pids: dict[str, int], numbers: range
 ) -> None:
     """Publish with nats-py, then send mail until it is stored: the server drops what the receiver acknowledged."""
     before = {name: cpu_seconds(pid) for name, pid in pids.items()}
-    _, seconds = await raw.send(first, first + _MESSAGES)
-    cost.raw.append(_MESSAGES / seconds)
+    _, seconds = await raw.send(numbers.start, numbers.stop)
+    cost.raw.append(len(numbers) / seconds)
     between = {name: cpu_seconds(pid) for name, pid in pids.items()}
-    await jetstream.purge_stream(STREAM)
-    began, _ = await mail.send(first, first + _MESSAGES)
+    await jetstream.purge_stream(RAW_STREAM)
+    began, _ = await mail.send(numbers.start, numbers.stop)
     while (await jetstream.stream_info(STREAM)).state.messages:  # noqa: ASYNC110 - the server tells nobody
         await asyncio.sleep(LOOK_SECONDS)
-    cost.rate.append(_MESSAGES / (time.monotonic() - began))
+    cost.rate.append(len(numbers) / (time.monotonic() - began))
     after = {name: cpu_seconds(pid) for name, pid in pids.items()}
     used = {name: after[name] - between[name] for name in ("sender", "receiver", "server")}
     used |= {"raw": between["raw"] - before["raw"], "raw.server": between["server"] - before["server"]}
     for name, spent in used.items():
-        cost.cpu.setdefault(name, []).append(spent / _MESSAGES)
+        cost.cpu.setdefault(name, []).append(spent / len(numbers))
 
 
 async def _measure_latency(desk: Path, laptop: Path, cost: NatsMailCost) -> list[str]:

@@ -14,13 +14,11 @@ from pathlib import Path
 
 import nats
 
-from bench.broker import PARCEL, send_together
+from bench.broker import add_raw_stream, publish_raw, send_together
 from bench.mail import make_origin
-from moot.broker.nats_stream import make_stream_config
 from moot.daemon import app
 from moot.daemon.interpreter import tune_interpreter
 from moot.daemon.paths import Paths
-from moot.domain.config import BrokerConfig
 from moot.domain.conversation import ConversationKey
 from moot.multiagent.peers.letter import Letter
 from moot.multiagent.peers.mail_sender import MailSender
@@ -71,11 +69,8 @@ async def _obey(send: Send) -> None:
 async def _publish_raw(url: str) -> None:
     client = await nats.connect(url)
     jetstream = client.jetstream()
-    # As the daemons create it.
-    await jetstream.add_stream(make_stream_config(BrokerConfig().max_stream_bytes))
-    await _obey(
-        lambda number: jetstream.publish(PARCEL.subject, PARCEL.payload, headers={"Nats-Msg-Id": f"raw-{number}"})
-    )
+    await add_raw_stream(jetstream)
+    await _obey(lambda number: publish_raw(jetstream, number))
     await client.close()
 
 

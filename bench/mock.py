@@ -6,6 +6,7 @@ The path in front of /v1 chooses the answer; bodies are never parsed, only searc
 
     /v1/chat/completions                   sixteen tokens, one write each, as fast as the loop goes
     /l100/n500/g20/v1/chat/completions     100 ms before the first, 500 tokens, 20 ms between two
+    /o1/v1/chat/completions                the whole answer in one write, so that it takes one read
     /t1/v1/chat/completions                a call of the tool `echo`, and the tokens once its result is there
     /s100/v1/chat/completions              for who leads a team: spawns a hundred, waits for all, then the tokens
     /d100/v1/chat/completions              the same where a spawn returns what the teammate said: no wait follows
@@ -26,7 +27,7 @@ from functools import lru_cache
 from typing import cast
 
 TOKENS = 16
-_OPTION = re.compile(rb"/([lngtsd])(\d+)")
+_OPTION = re.compile(rb"/([lngtsdo])(\d+)")
 _RUN = re.compile(rb"arun-[0-9a-f]{16}")
 _LEADS, _WORKS = b"You lead a team", b"You work as a teammate"
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\n"
@@ -168,6 +169,8 @@ class Mock(asyncio.Protocol):
             writes = _of_team(chosen[b"s"], body) or writes
         if chosen.get(b"d"):
             writes = _of_caller(chosen[b"d"], body, stream=stream) or writes
+        if chosen.get(b"o"):
+            writes = (b"".join(writes),)
         self._answering = True
         wait = chosen.get(b"l", 0)
         if wait:

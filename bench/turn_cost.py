@@ -211,6 +211,8 @@ async def measure_threads(load: str, home: Path, command: Path) -> dict[str, tup
 
 
 def make_load_home(load: str, folder: Path, base: str) -> Path:
+    # One read for each answer: several would be counted where the server is slow.
+    base = f"{base}/o1"
     home = make_home(folder, base)
     if load == "spawn":
         lead_with(home, base, "one")

@@ -10,6 +10,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import nats
 import nats.errors
@@ -19,6 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from nats.js.api import RePublish
 
 from moot.broker.credentials import NatsCredentials, parse_credentials
 from moot.broker.nats import NatsBroker
@@ -96,16 +98,25 @@ async def test_a_server_without_room_says_so_and_takes_messages_once_it_has_some
                 await other.close()
 
 
-async def test_nothing_but_its_receiver_removes_a_message(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"deny_purge": False, "deny_delete": False},
+        {"max_age": 300},
+        {"max_msgs_per_subject": 1},
+        {"deny_purge": False, "allow_rollup_hdrs": True},
+        {"republish": RePublish(src=">", dest="copy.>")},
+    ],
+    ids=lambda found: next(reversed(found)),
+)
+async def test_nothing_but_its_receiver_gets_or_removes_a_message(tmp_path: Path, found: dict[str, Any]) -> None:
     """A receiver reports only the number of the last message: one that was removed before would count as received."""
     with nats_server(tmp_path) as server:
         other = await nats.connect(server.url)
         try:
             jetstream = other.jetstream()
-            limited = make_stream_config(1_000_000).evolve(
-                max_age=300, max_msgs_per_subject=1, deny_purge=False, deny_delete=False
-            )
-            await jetstream.add_stream(limited)
+            await jetstream.add_stream(make_stream_config(1_000_000).evolve(**found))
+            copies = await other.subscribe("copy.>")
             async with Connection(server.url) as broker:
                 await wait_until(lambda: broker.is_connected)
                 for message_id in ("a", "b"):
@@ -113,8 +124,9 @@ async def test_nothing_but_its_receiver_removes_a_message(tmp_path: Path) -> Non
                 for remove in (jetstream.purge_stream(STREAM), jetstream.delete_msg(STREAM, 1)):
                     with pytest.raises(nats.js.errors.APIError, match="not permitted"):
                         await remove
-                found = await jetstream.stream_info(STREAM)
-                assert (found.state.messages, found.config.max_age, found.config.max_bytes) == (2, 0, 1_000_000)
+                stream = await jetstream.stream_info(STREAM)
+                assert (stream.state.messages, stream.config.max_age, stream.config.max_bytes) == (2, 0, 1_000_000)
+                assert not copies.pending_msgs
         finally:
             await other.close()
 

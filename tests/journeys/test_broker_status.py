@@ -11,7 +11,9 @@ import nats
 import nats.errors
 import pytest
 from nats.aio.client import Client
+from nats.js.api import RePublish
 
+from moot.broker.nats_stream import make_stream_config
 from moot.daemon.configured_broker import make_broker_name
 from tests.contracts.broker_kit import STORE, Recorder, make_broker_message, publish
 from tests.contracts.test_nats_problems import Connection, wait_until
@@ -254,3 +256,22 @@ async def test_a_name_that_the_credentials_do_not_allow_is_reported(home: Home, 
             await eventually(lambda: "moot secrets set NATS" in read_broker(daemon)["problem"])
             daemon.cli("secrets", "set", "NATS", stdin=guarded.seed("laptop"))
             await eventually(lambda: read_broker(daemon)["connected"])
+
+
+async def test_a_stream_that_a_daemon_may_not_put_right_is_reported(home: Home, tmp_path: Path) -> None:
+    """A daemon that connected first has made a stream that copies all messages to it."""
+    guarded = Guarded(home, tmp_path / "nats")
+    guarded.write("laptop", "evil")
+    with nats_server(tmp_path / "data", "-c", str(guarded.folder / "nats-server.conf")) as server:
+        evil = await nats.connect(server.url, nkeys_seed_str=guarded.seed("evil"), inbox_prefix="_INBOX.evil")
+        try:
+            copying = RePublish(src=">", dest="_INBOX.evil.>")
+            await evil.jetstream().add_stream(make_stream_config(1 << 26).evolve(republish=copying))
+        finally:
+            await evil.close()
+        configure(home, server.url, name="laptop", credentials=f"file:{guarded.folder}/laptop.nk")
+        with daemon_thread(home) as daemon:
+            found = await eventually(
+                lambda: "nats stream rm MOOT" in read_broker(daemon)["problem"] and read_broker(daemon)
+            )
+            assert not found["connected"]

@@ -19,6 +19,12 @@ _STORAGE_IS_FULL = 10023
 # A message was not stored: a limit of the stream, or whatever the server's file system has said.
 _STORE_FAILED = frozenset({10077, 10122})
 _NOT_ENABLED = frozenset({10039, 10076})
+_UNUSABLE_STREAM = (
+    "the stream of Moot on the NATS server has a configuration that cannot be used. Remove it "
+    "(nats stream rm MOOT); no message is lost."
+)
+# The client reports subjects in small letters.
+_UPDATE_STREAM = "$js.api.stream.update."
 _INBOX = re.compile(r"^(_inbox\.[^.]+)\..*", re.IGNORECASE)
 
 
@@ -48,6 +54,8 @@ def describe(error: BaseException, url: str) -> str:
     if isinstance(error, MootError):
         return error.sentence
     if isinstance(error, PermissionViolation):
+        if error.subject.lower().startswith(_UPDATE_STREAM):
+            return _UNUSABLE_STREAM
         # The rest of an inbox is another at each attempt, and the same problem is to be logged once.
         subject = _INBOX.sub(r"\1.>", error.subject)
         return f"the NATS server does not allow this daemon to {error.operation} to {subject}"
@@ -123,10 +131,7 @@ def _describe_jetstream(error: nats.js.errors.APIError) -> str:
             "or this daemon had another name a minute ago"
         )
     if error.err_code == STREAM_DIFFERS:
-        return (
-            "the stream of Moot on the NATS server has a configuration that cannot be used. Remove it "
-            "(nats stream rm MOOT); no message is lost."
-        )
+        return _UNUSABLE_STREAM
     return f"the NATS server reported: {text or 'an error without a text'}"
 
 

@@ -27,6 +27,20 @@ MOST_UNACKNOWLEDGED = 512
 HEARTBEAT = 5.0
 _DUPLICATE_WINDOW = 120.0
 _UNLIMITED = -1
+# What must be as it is here, whoever has created the stream: otherwise messages could be removed before they are
+# received, or be copied to subjects that their readers may not read and their senders may not publish to.
+_REQUIRED = (
+    "subjects",
+    "discard",
+    "subject_transform",
+    "deny_delete",
+    "deny_purge",
+    "allow_rollup_hdrs",
+    "max_age",
+    "max_msgs_per_subject",
+    "sources",
+    "republish",
+)
 # Longer than a handler can take: within one consumer nothing is given twice.
 _ACKNOWLEDGE_WITHIN = 24 * 3600.0
 # How long the server keeps the consumer of a daemon that has disappeared.
@@ -53,7 +67,7 @@ def make_stream_config(most_bytes: int) -> StreamConfig:
 
 
 async def open_stream(jetstream: JetStreamContext, most_bytes: int) -> StreamInfo:
-    """Create the stream, or change what must be as it is here. Limits that somebody has set are left alone."""
+    """Create the stream, or change what must be as it is here. Other settings, such as its size, are left alone."""
     wanted = make_stream_config(most_bytes)
     try:
         await jetstream.add_stream(wanted)
@@ -62,33 +76,15 @@ async def open_stream(jetstream: JetStreamContext, most_bytes: int) -> StreamInf
         # What is kept until when cannot be changed.
         if found is None or found.retention != wanted.retention:
             raise
-        await _change_stream(jetstream, found, wanted)
+        if any(_read_setting(found, name) != _read_setting(wanted, name) for name in _REQUIRED):
+            await jetstream.update_stream(found.evolve(**{name: getattr(wanted, name) for name in _REQUIRED}))
     # The answer to the creation does not name the leader.
     return await jetstream.stream_info(STREAM)
 
 
-async def _change_stream(jetstream: JetStreamContext, found: StreamConfig, wanted: StreamConfig) -> None:
-    if not _is_usable(found, wanted):
-        changed = found.evolve(
-            subjects=wanted.subjects,
-            discard=wanted.discard,
-            subject_transform=wanted.subject_transform,
-            deny_delete=wanted.deny_delete,
-            deny_purge=wanted.deny_purge,
-            max_age=wanted.max_age,
-            max_msgs_per_subject=wanted.max_msgs_per_subject,
-        )
-        await jetstream.update_stream(changed)
-
-
-def _is_usable(config: StreamConfig, wanted: StreamConfig) -> bool:
-    return (
-        set(config.subjects or []) == set(wanted.subjects or [])
-        and config.subject_transform == wanted.subject_transform
-        and config.discard == wanted.discard
-        and not config.max_age
-        and config.max_msgs_per_subject == _UNLIMITED
-    )
+def _read_setting(config: StreamConfig, name: str) -> object:
+    value = getattr(config, name)
+    return sorted(value) if name == "subjects" and value else value or None
 
 
 def make_stream_id(info: StreamInfo) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, LiveDaemon
 from tests.fake_provider import Provider
 from tests.talking import Talking
@@ -21,6 +22,12 @@ base_url = "PROVIDER_URL/v1"
 model = "m"
 tools = "schema"
 window = 100000
+[models.thinker]
+provider = "anthropic"
+base_url = "PROVIDER_URL"
+model = "c"
+window = 100000
+thinking_tokens = 2000
 """
 AGENTS = ("ada", "bob", "cyd")
 
@@ -94,6 +101,21 @@ async def test_an_agent_may_go_on_with_another_model_in_mid_conversation(
         assert (said.outcome, said.text) == ("completed", "Yes.")
         await talk.say(other, "guest", sender, guest="bob")
     assert provider.faults() == []
+
+
+async def test_a_turn_that_was_stopped_after_a_tool_can_be_followed_by_one_of_a_model_that_thinks(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    """The next message stands beside the results of tools, whose calls began without thinking."""
+    async with daemon.client() as talk:
+        provider.program({"match": "^tools$", "calls": [TITLE]}, {"status": 400})
+        assert (await talk.say("on-claude", "tools", sender)).outcome == "model_error"
+        wanted = pb.ConversationModelMsg(agent="on-claude", sender=sender, model="thinker")
+        await talk.ask(conversation_model=wanted)
+        for text in ("go on", "and on"):
+            assert (await talk.say("on-claude", text, sender)).outcome == "completed"
+    assert provider.faults() == []
+    assert ["thinking" in body for body in provider.bodies()[-2:]] == [False, True]
 
 
 def tool_traces(body: dict[str, Any]) -> list[Any]:

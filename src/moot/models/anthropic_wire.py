@@ -220,11 +220,16 @@ def _encode_system(blocks: Sequence[str]) -> bytes:
 
 
 def can_think(messages: Sequence[Message]) -> bool:
-    """Whether thinking can be enabled: not during a tool use that began without it."""
+    """Whether thinking can be enabled: not during a tool use that began without it.
+
+    Results and what a user wrote behind them are sent as one message, so only an answer ends a tool use.
+    """
     for message in reversed(messages):
-        if message.role is Role.USER:
+        if message.role is not Role.ASSISTANT:
+            continue
+        if not message.tool_calls:
             break
-        if message.tool_calls and not any(map(_is_signed, message.thinking)):
+        if not any(map(_is_signed, message.thinking)):
             return False
     return True
 

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from moot.daemon.clock import SystemClock
 from moot.domain.config import ModelConfig
 from moot.domain.message import Message, Role, Thinking, ToolCall, assistant, tool_result, user
@@ -62,6 +64,16 @@ def test_thinking_is_off_in_the_middle_of_a_tool_use_that_began_without_it() -> 
 
     assert "thinking" not in body
     assert "unsigned" not in json.dumps(body)
+
+
+@pytest.mark.parametrize("has_results", [True, False])
+def test_thinking_is_off_behind_a_tool_use_that_was_stopped_before_its_answer(has_results: bool) -> None:
+    """The next message is sent together with the results."""
+    results = [tool_result(call.id, "x") for call in CALLS] if has_results else []
+    stopped = [user("go"), thinking_step(), *results, user("stopped"), user("next")]
+
+    assert "thinking" not in body_of(*stopped, thinking_tokens=2000)
+    assert "thinking" in body_of(*stopped, assistant("Done."), user("more"), thinking_tokens=2000)
 
 
 def test_without_the_setting_no_thinking_is_sent() -> None:

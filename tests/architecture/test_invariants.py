@@ -96,7 +96,7 @@ def test_sql_lives_in_the_store_alone() -> None:
 SQLITE = re.compile(
     r"\bPRAGMA\b|\bVACUUM\b|\bIMMEDIATE\b|\bEXCLUSIVE\b|\bINSERT OR\b|\bREPLACE INTO\b|\bMATCH\b|\bGLOB\b|LIMIT -1"
     r"|\browid\b|\bsqlite_|\bjson_\w+ ?\(|\bjson_each\b|\bgroup_concat\b|\binstr\(|\bstrftime\(|\bifnull\(|\biif\("
-    r"|\bx'[0-9a-f]+'|_docsize\b|\bphrase_counts\b|\b(?:max|min)\([^()]*(?:\([^()]*\)[^()]*)*,"
+    r"|\bx'[0-9a-f]+'|_docsize\b|\bphrase_counts\b|\bIS(?: NOT)? \?|\b(?:max|min)\([^()]*(?:\([^()]*\)[^()]*)*,"
 )
 
 
@@ -134,6 +134,7 @@ def _texts(tree: tuple[ast.AST, ...]) -> Iterator[str]:
         "b MATCH ?",
         "SELECT group_concat(a)",
         "LIMIT -1 OFFSET 2",
+        "WHERE a IS ?",
     ],
 )
 def test_what_only_sqlite_understands_is_known_when_it_is_seen(sql: str) -> None:

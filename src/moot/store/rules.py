@@ -45,7 +45,7 @@ def write(db: apsw.Connection, rules: Sequence[Rule], by: str, now: float) -> No
         )
         if db.execute(
             "SELECT 1 FROM rules WHERE agent = ? AND sender = ? AND tool = ? AND bound = ? AND run = ?"
-            " AND of_conversation = ? AND teammates IS ?",
+            " AND of_conversation = ? AND teammates IS NOT DISTINCT FROM ?",
             bounds,
         ).fetchone():
             continue

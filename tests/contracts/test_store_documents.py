@@ -51,6 +51,25 @@ async def found(storage: Storage, *terms: str, owner: ConversationKey = ME, limi
 
 
 @with_storage
+async def test_passages_of_one_source_are_ranked_among_themselves(storage: Storage) -> None:
+    index = storage.documents
+    large, small = (await add(storage)).number, (await add(storage, place="/srv/other")).number
+    await index.put_documents(ME, large, [change("a.md", *["apple pie"] * 30, "cherry")])
+    await index.put_documents(ME, small, [change("b.md", "one apple among many other words", "wild cherry cake")])
+    numbers = await index.find_words(ME, ["apple"], source=small, limit=5)
+    assert [each.content for each in await index.get_passages(ME, numbers)] == ["one apple among many other words"]
+    # A word that another source has is one that this source does not have.
+    parts = [WordParts(("pie",), ("cake",))]
+    numbers = await index.find_words(ME, ["pie"], parts=parts, source=small, limit=5)
+    assert [each.content for each in await index.get_passages(ME, numbers)] == ["wild cherry cake"]
+    assert [len(await index.list_numbers(ME, each)) for each in (small, large)] == [2, 31]
+    # The sources of others do not exist for anybody else.
+    for other in OTHERS:
+        assert await index.list_numbers(other, small) == []
+        assert await index.find_words(other, ["apple"], source=small, limit=5) == []
+
+
+@with_storage
 async def test_passages_are_found_by_their_terms_best_first(storage: Storage) -> None:
     source = await add(storage)
     assert await storage.documents.put_documents(

@@ -111,6 +111,29 @@ async def test_a_folder_is_indexed_searched_kept_in_step_and_forgotten(
         assert gone["message"] == "Nothing is indexed yet; use rag_index first."
 
 
+async def test_a_source_is_searched_in_full_however_well_others_fit(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    orchard, pantry = tmp_path / "orchard", tmp_path / "pantry"
+    for folder in (orchard, pantry):
+        folder.mkdir()
+    for number in range(80):
+        (orchard / f"{number}.md").write_text(f"# Apples {number}\n\nThe apple harvest of year {number}.\n")
+    shelves = "The pantry has flour, sugar, oil, vinegar, salt, rice, beans and, on the last shelf, one apple in a box."
+    (pantry / "shelves.md").write_text(f"{shelves}\n")
+    calls = [
+        call("rag_index", source="orchard"),
+        call("rag_index", source="pantry"),
+        call("rag_search", query="apple harvest", source="pantry"),
+        call("rag_search", query="apple harvest", source="orchard", limit=20),
+    ]
+    async with daemon.client() as talk:
+        *_, of_pantry, of_orchard = await do(talk, provider, sender, *calls, cwd=tmp_path)
+    assert [each["citation"] for each in of_pantry["results"]] == ["pantry/shelves.md:1"]
+    assert len(of_orchard["results"]) == 20
+    assert all(each["citation"].startswith("orchard/") for each in of_orchard["results"])
+
+
 async def test_a_citation_is_in_the_file_as_it_is_now(home: Home, provider: Provider, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()

@@ -225,9 +225,9 @@ class Documents:
     ) -> Found:
         """Bring the index in step with the files, then return the best passages."""
         query = check_query(query)
-        sources = [(await self._find_source(owner, source)).source.number] if source else []
+        only = (await self._find_source(owner, source)).source.number if source else None
         most = max(1, min(limit, MOST_RESULTS))
-        search = partial(self._d.search.search, owner, query, limit=most, sources=sources, charge=charge)
+        search = partial(self._d.search.search, owner, query, limit=most, source=only, charge=charge)
         notes = await self._refresh(owner, charge)
         found = await search()
         if await self._mark_changed(owner, found):

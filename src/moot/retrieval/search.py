@@ -1,7 +1,7 @@
 """PassageSearch: finds passages by their words and by vectors, and fuses both rankings."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -43,22 +43,21 @@ class PassageSearch:
         self._choose_embedder = choose_embedder
 
     async def search(
-        self, owner: ConversationKey, query: str, *, limit: int, sources: Sequence[int] = (), charge: Charge = NO_CHARGE
+        self, owner: ConversationKey, query: str, *, limit: int, source: int | None = None, charge: Charge = NO_CHARGE
     ) -> Found:
-        """Return the best passages, of the given sources if there are any."""
+        """Return the best passages, of one source if it is given."""
         # Both at the same time: they are computed on other threads.
         try:
             async with asyncio.TaskGroup() as group:
-                found_near = group.create_task(self._find_near(owner, query, charge))
-                by_words = await self._index.find_words(
-                    owner, list_query_terms(query), parts=list_compound_parts(query), limit=_CANDIDATES
-                )
+                found_near = group.create_task(self._find_near(owner, query, source, charge))
+                terms, parts = list_query_terms(query), list_compound_parts(query)
+                by_words = await self._index.find_words(owner, terms, parts=parts, source=source, limit=_CANDIDATES)
         except BaseExceptionGroup as failed:
             raise failed.exceptions[0] from None
         cosines, near, notes = found_near.result()
         fused = fuse_ranks(by_words, list(cosines), weights=_WEIGHTS)
         scores, with_words = dict(fused), set(by_words)
-        best = await self._read_best(owner, [number for number, _ in fused], limit, sources)
+        best = await self._read_best(owner, [number for number, _ in fused], limit)
         found = [
             FoundPassage(
                 passage=passage,
@@ -69,25 +68,18 @@ class PassageSearch:
         ]
         return Found(passages=tuple(found), notes=notes)
 
-    async def _read_best(
-        self, owner: ConversationKey, ranked: list[int], limit: int, sources: Sequence[int]
-    ) -> list[IndexedPassage]:
-        """Return the first passages, of the given sources if there are any.
-
-        A file that belongs to several sources is found once. Both are known of a passage only once it is read.
-        """
+    async def _read_best(self, owner: ConversationKey, ranked: list[int], limit: int) -> list[IndexedPassage]:
+        """Return the first passages. A file that belongs to several sources is found once."""
         best: dict[str, IndexedPassage] = {}
-        step = len(ranked) if sources else limit
-        for start in range(0, len(ranked), max(1, step)):
-            for passage in await self._index.get_passages(owner, ranked[start : start + step]):
-                if not sources or passage.source in sources:
-                    best.setdefault(f"{passage.location}\n{passage.content}", passage)
+        for start in range(0, len(ranked), limit):
+            for passage in await self._index.get_passages(owner, ranked[start : start + limit]):
+                best.setdefault(f"{passage.location}\n{passage.content}", passage)
             if len(best) >= limit:
                 break
         return list(best.values())[:limit]
 
     async def _find_near(
-        self, owner: ConversationKey, query: str, charge: Charge
+        self, owner: ConversationKey, query: str, source: int | None, charge: Charge
     ) -> tuple[dict[int, float], float, tuple[str, ...]]:
         """Return the passages with the nearest vectors and their cosines, which of these are near, and notes."""
         try:
@@ -98,5 +90,7 @@ class PassageSearch:
         except (ModelError, ConfigError) as error:
             return {}, 1.0, (f"Found by words only, because the query has no vector: {error.message}",)
         # The name may have changed with this vector, and with it which others are like it.
-        found = await self._vectors.find(owner, vector, embedder=embedder.name, limit=_CANDIDATES, least=embedder.least)
+        found = await self._vectors.find(
+            owner, vector, embedder=embedder.name, source=source, limit=_CANDIDATES, least=embedder.least
+        )
         return dict(found), embedder.near, ()

@@ -39,16 +39,24 @@ class VectorSearch:
         self._owners: OrderedDict[ConversationKey, _Matrix] = OrderedDict()
 
     async def find(
-        self, owner: ConversationKey, vector: bytes, *, embedder: str, limit: int, least: float
+        self,
+        owner: ConversationKey,
+        vector: bytes,
+        *,
+        embedder: str,
+        source: int | None = None,
+        limit: int,
+        least: float,
     ) -> list[tuple[int, float]]:
         """Return the numbers of the nearest passages with their cosines, nearest first, none below `least`.
 
-        Only vectors that `embedder` has made are compared.
+        Only vectors that `embedder` has made are compared, and of one source only if it is given.
         """
         if not vector:
             return []
         matrix = await self._load(owner, embedder)
-        return await run_in_thread(_find_nearest, matrix, vector, limit, least)
+        among = None if source is None else await self._index.list_numbers(owner, source)
+        return await run_in_thread(_find_nearest, matrix, vector, among, limit, least)
 
     async def _load(self, owner: ConversationKey, embedder: str) -> _Matrix:
         known = self._owners.get(owner)
@@ -88,12 +96,16 @@ def _to_unit(rows: Any) -> Any:
     return rows / np.maximum(lengths, 1e-9)
 
 
-def _find_nearest(matrix: _Matrix, vector: bytes, limit: int, least: float) -> list[tuple[int, float]]:
+def _find_nearest(
+    matrix: _Matrix, vector: bytes, among: list[int] | None, limit: int, least: float
+) -> list[tuple[int, float]]:
     np = load_numpy()
     wanted = _to_unit(np.frombuffer(vector, np.int8).reshape(1, -1))[0]
     if not len(matrix.numbers) or matrix.columns.shape[0] != len(wanted):
         return []
     cosines = wanted @ matrix.columns
+    if among is not None:
+        cosines = np.where(np.isin(matrix.numbers, among), cosines, -np.inf)
     # Few are near enough, and only these are put in order.
     near = np.flatnonzero(cosines >= least)
     if limit < len(near):

@@ -4,7 +4,7 @@ Another engine needs a file of its own in place of this one; the SQL of the othe
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -228,19 +228,38 @@ def unindex_passages(db: apsw.Connection, numbers: Sequence[int]) -> None:
     db.executemany("DELETE FROM passage_index WHERE rowid = ?", [(number,) for number in numbers])
 
 
-def count_passages(db: apsw.Connection, words: str, reach: tuple[int, int], most: int) -> int:
+class PassageReach(NamedTuple):
+    """The passages that are searched: the first and last number, and a query of the numbers if not all are."""
+
+    first: int
+    last: int
+    query: str = ""
+    values: tuple[int, ...] = ()
+
+    @property
+    def matching(self) -> str:
+        """The part of a query from FROM on; its values are the words, those of `bounds`, and a limit."""
+        # Without the plus the words would be looked up once for each of the numbers.
+        among = f" AND +rowid IN ({self.query})" if self.query else ""
+        return f"FROM passage_index WHERE passage_index MATCH ? AND rowid BETWEEN ? AND ?{among} LIMIT ?"
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        return (self.first, self.last, *self.values)
+
+
+def count_passages(db: apsw.Connection, words: str, reach: PassageReach, most: int) -> int:
     """Return the number of matching passages in `reach`, and no more than `most`."""
-    found = "SELECT 1 FROM passage_index WHERE passage_index MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?"
-    return int(db.execute(f"SELECT count(*) FROM ({found})", (words, *reach, most)).get)
+    found = f"SELECT 1 {reach.matching}"
+    return int(db.execute(f"SELECT count(*) FROM ({found})", (words, *reach.bounds, most)).get)
 
 
-def rank_passages(db: apsw.Connection, words: str, reach: tuple[int, int], most: int, limit: int) -> list[int]:
+def rank_passages(db: apsw.Connection, words: str, reach: PassageReach, most: int, limit: int) -> list[int]:
     """Return the numbers in `reach` of matching passages, best first by BM25; only `most` of them are ranked."""
-    found = (
-        "SELECT rowid AS number, bm25(passage_index) AS score FROM passage_index"
-        " WHERE passage_index MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?"
+    found = f"SELECT rowid AS number, bm25(passage_index) AS score {reach.matching}"
+    ranked = db.execute(
+        f"SELECT number FROM ({found}) ORDER BY score, number LIMIT ?", (words, *reach.bounds, most, limit)
     )
-    ranked = db.execute(f"SELECT number FROM ({found}) ORDER BY score, number LIMIT ?", (words, *reach, most, limit))
     return [number for (number,) in ranked]
 
 

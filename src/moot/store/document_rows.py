@@ -33,6 +33,9 @@ _PASSAGE = (
     " d.taint || ',' || s.taint, s.label FROM document_passages AS p JOIN documents AS d ON d.number = p.document"
     " JOIN document_sources AS s ON s.number = d.source"
 )
+_NUMBERS_OF_SOURCE = (
+    "SELECT p.number FROM document_passages AS p JOIN documents AS d ON d.number = p.document WHERE d.source = ?"
+)
 # An archive is not counted beside its members.
 _COUNTED = f"problem = '' AND format <> '{ARCHIVE_FORMAT}'"
 # The vectors that one embedder has made.
@@ -260,12 +263,19 @@ def _reach(owner: int) -> tuple[int, int]:
 
 
 def find_words(
-    db: apsw.Connection, owner: ConversationKey, terms: Sequence[str], parts: Sequence[WordParts], limit: int
+    db: apsw.Connection,
+    owner: ConversationKey,
+    terms: Sequence[str],
+    parts: Sequence[WordParts],
+    source: int | None,
+    limit: int,
 ) -> list[int]:
     number = _find_owner(db, owner)
     if not number or not terms:
         return []
-    reach = _reach(number)
+    reach = dialect.PassageReach(*_reach(number))
+    if source is not None:
+        reach = reach._replace(query=_NUMBERS_OF_SOURCE, values=(source,))
 
     def count(wanted: Iterable[str]) -> dict[str, int]:
         # A term that is in more passages than are ranked tells little.
@@ -292,6 +302,12 @@ def _choose_rarest(having: dict[str, int]) -> list[str]:
 
 def _any_of(terms: Sequence[str]) -> str:
     return " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
+
+
+def list_numbers(db: apsw.Connection, owner: ConversationKey, source: int) -> list[int]:
+    if not _is_owned(db, owner, source):
+        return []
+    return [number for (number,) in db.execute(f"{_NUMBERS_OF_SOURCE} ORDER BY p.number", (source,))]
 
 
 def list_passages(db: apsw.Connection, owner: ConversationKey, source: int, document: str) -> list[IndexedPassage]:

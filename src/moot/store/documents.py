@@ -60,9 +60,18 @@ class SqliteDocuments:
         await self._store.write(lambda db: document_rows.remove_documents(db, owner, source, names), "documents")
 
     async def find_words(
-        self, owner: ConversationKey, terms: Sequence[str], *, parts: Sequence[WordParts] = (), limit: int
+        self,
+        owner: ConversationKey,
+        terms: Sequence[str],
+        *,
+        parts: Sequence[WordParts] = (),
+        source: int | None = None,
+        limit: int,
     ) -> list[int]:
-        return await self._store.read(lambda db: document_rows.find_words(db, owner, terms, parts, limit))
+        return await self._store.read(lambda db: document_rows.find_words(db, owner, terms, parts, source, limit))
+
+    async def list_numbers(self, owner: ConversationKey, source: int) -> list[int]:
+        return await self._store.read(lambda db: document_rows.list_numbers(db, owner, source))
 
     async def list_passages(self, owner: ConversationKey, source: int, document: str) -> list[IndexedPassage]:
         return await self._store.read(lambda db: document_rows.list_passages(db, owner, source, document))

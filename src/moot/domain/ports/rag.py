@@ -62,9 +62,22 @@ class DocumentIndex(Protocol):
     # ---- passages ----
 
     async def find_words(
-        self, owner: ConversationKey, terms: Sequence[str], *, parts: Sequence[WordParts] = (), limit: int
+        self,
+        owner: ConversationKey,
+        terms: Sequence[str],
+        *,
+        parts: Sequence[WordParts] = (),
+        source: int | None = None,
+        limit: int,
     ) -> list[int]:
-        """Return the numbers of passages with any of the terms, best first; of words that no passage has, the parts."""
+        """Return the numbers of passages with any of the terms, best first; of words that no passage has, the parts.
+
+        They are those of one source if it is given.
+        """
+        ...
+
+    async def list_numbers(self, owner: ConversationKey, source: int) -> list[int]:
+        """Return the numbers of all passages of a source."""
         ...
 
     async def list_passages(self, owner: ConversationKey, source: int, document: str) -> list[IndexedPassage]:

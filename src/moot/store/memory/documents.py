@@ -66,9 +66,18 @@ class MemoryDocuments:
         await self._transactions.write(lambda db: _remove_documents(db, owner, source, names))
 
     async def find_words(
-        self, owner: ConversationKey, terms: Sequence[str], *, parts: Sequence[WordParts] = (), limit: int
+        self,
+        owner: ConversationKey,
+        terms: Sequence[str],
+        *,
+        parts: Sequence[WordParts] = (),
+        source: int | None = None,
+        limit: int,
     ) -> list[int]:
-        return await self._transactions.read(lambda db: _find_words(db, owner, terms, parts, limit))
+        return await self._transactions.read(lambda db: _find_words(db, owner, terms, parts, source, limit))
+
+    async def list_numbers(self, owner: ConversationKey, source: int) -> list[int]:
+        return await self._transactions.read(lambda db: sorted(row.number for row in _list_rows(db, owner, source)))
 
     async def list_passages(self, owner: ConversationKey, source: int, document: str) -> list[IndexedPassage]:
         return await self._transactions.read(lambda db: _list_passages(db, owner, source, document))
@@ -192,11 +201,22 @@ def count_of_pair(db: Database, owner: ConversationKey) -> int:
     return sum(report.documents for report in _list_sources(db, owner))
 
 
+def _list_rows(db: Database, owner: ConversationKey, source: int | None) -> list[PassageRow]:
+    """Return the passages of an owner, or those of one of its sources."""
+    rows = db.document_passages.find("owner", owner)
+    return [row for row in rows if source is None or row.source == source]
+
+
 def _find_words(
-    db: Database, owner: ConversationKey, terms: Sequence[str], parts: Sequence[WordParts], limit: int
+    db: Database,
+    owner: ConversationKey,
+    terms: Sequence[str],
+    parts: Sequence[WordParts],
+    source: int | None,
+    limit: int,
 ) -> list[int]:
     hits: list[Hit] = []
-    rows = db.document_passages.find("owner", owner)
+    rows = _list_rows(db, owner, source)
     known = {word for row in rows for word in row.passage.terms.split()} if parts else set()
     lacking = (part for word in parts if known.isdisjoint(word.terms) for part in word.parts)
     terms = list(dict.fromkeys([*terms, *lacking]))

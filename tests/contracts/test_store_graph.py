@@ -536,6 +536,32 @@ async def test_undoing_a_merge_restores_what_only_a_fact_about_the_other_entity_
 
 
 @with_storage
+async def test_undoing_a_merge_restores_no_status_that_a_later_one_of_the_same_entity_has_replaced(
+    storage: Storage,
+) -> None:
+    graph = storage.graph
+    for subject, status in (("ada", "active"), ("lov", "idle")):
+        await graph.assert_fact(ME, fact(subject, "has_status", status), AT_1)
+    await graph.merge(ME, "ada", "lov", "same", AT_1)
+    # Each of the two ends the status that the other one has; the statuses of their own are ended by that.
+    web = Statement(now=3.0, taint=frozenset({"web"}))
+    await graph.replace_fact(ME, fact("lov", "has_status", "busy"), "first", AT_2)
+    await graph.replace_fact(ME, fact("ada", "has_status", "away"), "second", web)
+    await graph.replace_fact(ME, fact("ada", "has_status", "back"), "third", AT_5)
+    await graph.unmerge(ME, "lov", now=AT_5.now)
+    own, others = [await graph.list_facts(ME, FactFilter(subject=name)) for name in ("ada", "lov")]
+    assert [(each.object, each.retracted_at, each.reason) for each in own] == [
+        ("active", 3.0, "second"),
+        ("away", 5.0, "third"),
+        ("back", 0.0, ""),
+    ]
+    # The reason may be untrusted text.
+    assert "web" in own[0].taint
+    assert [(each.object, each.is_retracted) for each in others] == [("idle", True), ("busy", False)]
+    assert await graph.list_conflicts(ME) == []
+
+
+@with_storage
 async def test_undoing_a_merge_ends_a_fact_as_it_was_ended_before_it_lost_the_conflict(storage: Storage) -> None:
     graph = storage.graph
     since_0, since_1 = Period(0.0), Period(1.0)

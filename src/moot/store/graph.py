@@ -245,6 +245,13 @@ class SqlGraphRows:
             (self._owner, number),
         )
 
+    def end_lost_fact(self, fact: Fact, statement: Statement, reason: str) -> None:
+        self._db.execute(
+            "UPDATE graph_facts SET earlier_retracted_at = ?, earlier_reason = ?, earlier_lost_to = 0, taint = ?"
+            " WHERE owner = ? AND label = ? AND (earlier_retracted_at = 0 OR earlier_lost_to <> 0)",
+            (statement.now, reason, rows.encode_taint(fact.taint | statement.taint), self._owner, fact.number),
+        )
+
     def list_lost(self, root: int) -> list[Fact]:
         found = self._db.execute(
             f"{_FACT} WHERE f.number IN (SELECT number FROM graph_facts WHERE subject IN {_IN_GROUP} AND lost_to <> 0"

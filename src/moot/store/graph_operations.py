@@ -20,7 +20,7 @@ from moot.domain.graph import (
 )
 from moot.domain.ontology import GraphHealth, Term, TermKind, TermStatus, TermUsage
 from moot.domain.ports.graph import PropertyFilter
-from moot.store import graph_import, graph_terms
+from moot.store import graph_counts, graph_import, graph_terms
 from moot.store import graph_rules as rules
 from moot.store.graph_rows import GraphRows
 
@@ -116,10 +116,10 @@ class GraphOperations(ABC):
         )
 
     async def measure_type(self, owner: str, name: str) -> TermUsage:
-        return await self._read(owner, lambda rows: rules.measure_type(rows, name))
+        return await self._read(owner, lambda rows: graph_counts.measure_type(rows, name))
 
     async def measure(self, owner: str) -> GraphHealth:
-        return await self._read(owner, rules.measure)
+        return await self._read(owner, graph_counts.measure)
 
     # ---- everything ----
 

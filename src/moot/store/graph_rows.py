@@ -64,6 +64,10 @@ class GraphRows(Protocol):
         """Take back the retraction of a fact that has a `lost_to`. An earlier retraction holds again."""
         ...
 
+    def end_lost_fact(self, fact: Fact, statement: Statement, reason: str) -> None:
+        """Have a fact that has a `lost_to` be ended when it is restored, unless it ended before it lost."""
+        ...
+
     def list_lost(self, root: int) -> list[Fact]:
         """Return the facts about an entity that have a `lost_to`, and those that lost to one of its facts."""
         ...

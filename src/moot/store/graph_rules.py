@@ -25,16 +25,7 @@ from moot.domain.graph import (
     walk_graph,
 )
 from moot.domain.near_names import find_near, suggest_name
-from moot.domain.ontology import (
-    GraphHealth,
-    TermKind,
-    TermStatus,
-    TermUsage,
-    check_open,
-    list_exclusive,
-    list_hidden,
-    require_term,
-)
+from moot.domain.ontology import TermKind, TermStatus, check_open, list_exclusive, list_hidden, require_term
 from moot.store.graph_rows import EntityRow, GraphRows
 from moot.store.graph_terms import use_term
 
@@ -158,12 +149,20 @@ def replace_fact(rows: GraphRows, new: NewFact, reason: str, statement: Statemen
     asserted = add_fact(rows, new, statement, proposes=False)
     wanted = FactFilter(subject=asserted.fact.subject, predicate=new.predicate, limit=_EVERYTHING)
     for fact in rows.list_facts(wanted, frozenset()):
-        if fact.object != asserted.fact.object and not fact.is_retracted:
-            # One that was stated of a merged entity under another name is true again when the merge is undone.
-            is_other = fact.stated_subject != asserted.fact.stated_subject
-            lost_to = asserted.fact.number if is_other else 0
-            rows.retract_fact(fact, statement, reason, is_wrong=False, lost_to=lost_to)
+        if fact.object != asserted.fact.object:
+            _replace(rows, fact, asserted.fact, reason, statement)
     return asserted
+
+
+def _replace(rows: GraphRows, fact: Fact, new: Fact, reason: str, statement: Statement) -> None:
+    """End a fact because a new one replaces it."""
+    is_other = fact.stated_subject != new.stated_subject
+    if not fact.is_retracted:
+        # One that was stated of a merged entity under another name is true again when the merge is undone.
+        rows.retract_fact(fact, statement, reason, is_wrong=False, lost_to=new.number if is_other else 0)
+    elif fact.lost_to and not is_other:
+        # It is not: by then the new one has replaced it.
+        rows.end_lost_fact(fact, statement, reason)
 
 
 def list_facts(rows: GraphRows, wanted: FactFilter) -> list[Fact]:
@@ -360,37 +359,3 @@ def _restore_separated(rows: GraphRows, root: int) -> tuple[Fact, ...]:
 
 def _is_separated(rows: GraphRows, fact: Fact) -> bool:
     return fact.lost_to > 0 and rows.get_fact(fact.lost_to).subject != fact.subject
-
-
-# ---- counts --------------------------------------------------------------------------------------
-
-
-def measure_type(rows: GraphRows, name: str) -> TermUsage:
-    terms = rows.load_terms()
-    term = require_term(terms, TermKind.TYPE, name)
-    entities, properties, predicates = rows.measure_type(name)
-    # The names of properties and predicates may come from untrusted text.
-    named = (terms[TermKind.PREDICATE, each].taint for each in predicates)
-    return TermUsage(
-        entities=entities,
-        facts=sum(predicates.values()),
-        properties=properties,
-        predicates=predicates,
-        taint=term.taint.union(rows.find_type_taint(name), *named),
-    )
-
-
-def measure(rows: GraphRows) -> GraphHealth:
-    counts: dict[TermKind, dict[str, int]] = {kind: dict.fromkeys(TermStatus, 0) for kind in TermKind}
-    for term in rows.load_terms().values():
-        counts[term.kind][term.status.value] += 1
-    entities, merged, facts, retracted = rows.measure()
-    return GraphHealth(
-        types=counts[TermKind.TYPE],
-        predicates=counts[TermKind.PREDICATE],
-        entities=entities,
-        merged=merged,
-        facts=facts,
-        retracted=retracted,
-        conflicts=len(list_conflicts(rows)),
-    )

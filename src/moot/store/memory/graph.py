@@ -171,6 +171,14 @@ class MemoryGraphRows:
         end = row.earlier
         self._change_fact(number, retracted_at=end.at, is_wrong=False, reason=end.reason, lost_to=end.lost_to)
 
+    def end_lost_fact(self, fact: Fact, statement: Statement, reason: str) -> None:
+        check_text(reason)
+        row = self._db.graph_facts[self._owner, fact.number]
+        if not row.earlier.at or row.earlier.lost_to:
+            end = EarlierRetraction(at=statement.now, reason=reason)
+            self._db.graph_facts.put((self._owner, fact.number), replace(row, earlier=end))
+            self._change_fact(fact.number, taint=fact.taint | statement.taint)
+
     def list_lost(self, root: int) -> list[Fact]:
         group = {row.id for row in self.list_group(root)}
         everything = self._facts()

@@ -237,6 +237,9 @@ async def test_a_walk_is_bounded_in_depth_and_size_and_survives_circles(storage:
     assert len((await graph.walk(ME, Traversal(start="n0", depth=6))).facts) == 7
     only = await graph.walk(ME, Traversal(start="n0", depth=6, predicates=frozenset({"knows"})))
     assert triples(only.facts) == [("n0", "knows", "bob")]
+    # Facts with other predicates do not count towards the limit.
+    few = await graph.walk(ME, Traversal(start="n0", depth=1, predicates=frozenset({"knows"}), limit=1))
+    assert (triples(few.facts), few.is_cut) == ([("n0", "knows", "bob")], False)
     typed = await graph.walk(ME, Traversal(start="n3", depth=6, subject_type="thing"))
     assert {each.subject for each in typed.facts} == {"n0"}
     cut = await graph.walk(ME, Traversal(start="n0", depth=6, limit=4))

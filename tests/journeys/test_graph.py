@@ -569,3 +569,31 @@ async def test_undoing_a_merge_restores_the_status_that_the_other_entity_ended(
         daemon.cli("graph", "unmerge", "elm", "--as", sender)
         assert "sold" in list_facts("elm")
         assert "ill" in list_facts("oak")
+        # A status that an entity had is not restored if it has got another one itself.
+        daemon.cli("graph", "merge", "oak", "elm", "--as", sender)
+        for entity, status in (("elm", "lost"), ("oak", "cured")):
+            await do(talk, provider, sender, call("ontology_action_set_entity_status", entity_id=entity, status=status))
+        undone = daemon.cli("graph", "unmerge", "elm", "--as", sender).stdout
+        assert re.search(r"oak has_status ill \(ended \d{4}-\d\d-\d\d\); elm has_status lost\.", undone), undone
+        assert [each in list_facts("oak") for each in ("ill", "cured")] == [False, True]
+        assert "lost" in list_facts("elm")
+        assert "No conflicts" in daemon.cli("graph", "conflicts", "--as", sender).stdout
+
+
+async def test_a_few_facts_of_one_predicate_are_found_among_many_others(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    relations = [{"predicate": "related_to", "object": f"n{number}"} for number in range(600)]
+    source = tmp_path / "facts.json"
+    last = {"predicate": "located_in", "object": "park"}
+    source.write_text(json.dumps({"entities": [{"id": "hub", "relations": [*relations, last]}]}))
+    assert daemon.cli("graph", "import", str(source), "--as", sender).returncode == 0
+    assert "use a smaller --depth or a --predicate" in daemon.cli("graph", "show", "hub", "--as", sender).stdout
+    shown = daemon.cli("graph", "show", "hub", "--predicate", "located_in", "--as", sender).stdout
+    assert shown.splitlines() == ["hub", "└─ located_in → park [from import]"]
+    async with daemon.client() as talk:
+        (found,) = await do(
+            talk, provider, sender, call("graph_traverse", start_node="hub", predicates=["located_in"]),
+            agent="librarian",
+        )  # fmt: skip
+    assert triples(found["triples"]) == [("hub", "located_in", "park")]

@@ -337,6 +337,11 @@ class Traversal(Struct, frozen=True, kw_only=True):
     during: Period | None = None
     limit: int = MOST_TRIPLES
 
+    def follows(self, fact: Fact) -> bool:
+        """Whether the traversal goes along a fact, whether or not it lists it."""
+        is_wanted = not self.predicates or fact.predicate in self.predicates
+        return is_wanted and (self.during is None or fact.is_true_in(self.during))
+
 
 class TraversalResult(Struct, frozen=True, kw_only=True):
     """The facts that a traversal has found, nearest first; `is_cut` if there are more."""
@@ -345,7 +350,7 @@ class TraversalResult(Struct, frozen=True, kw_only=True):
     is_cut: bool = False
 
 
-# Returns the facts that have one of the entities as subject or object, at most this many.
+# Returns the facts to follow that have one of the entities as subject or object, at most this many.
 Neighbours = Callable[[Collection[str], int], Sequence[Fact]]
 
 
@@ -360,7 +365,7 @@ def walk_graph(walk: Traversal, neighbours: Neighbours) -> TraversalResult:
         most = walk.limit + len(seen) + 1
         step = neighbours(sorted(level), most)
         for fact in step:
-            if fact.number in seen or (walk.predicates and fact.predicate not in walk.predicates):
+            if fact.number in seen:
                 continue
             if len(found) == walk.limit:
                 return TraversalResult(facts=tuple(found.values()), is_cut=True)

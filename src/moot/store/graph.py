@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import apsw
 import msgspec
 
-from moot.domain.graph import Fact, FactFilter, NewFact, Period, Statement, matches
+from moot.domain.graph import Fact, FactFilter, NewFact, Period, Statement, Traversal, matches
 from moot.domain.ontology import BUILT_IN_TERMS, Term, TermKind, Terms, TermStatus
 from moot.domain.ports.graph import PropertyFilter
 from moot.store import dialect, rows
@@ -306,7 +306,7 @@ class SqlGraphRows:
         found = self._db.execute(f"{_FACT} WHERE {conditions} ORDER BY f.label", values)
         return _take(found, wanted.accepts, wanted.limit)
 
-    def list_about(self, ids: Collection[str], hidden: frozenset[str], during: Period | None, limit: int) -> list[Fact]:
+    def list_about(self, ids: Collection[str], wanted: Traversal, hidden: frozenset[str], limit: int) -> list[Fact]:
         among = (
             "IN (SELECT number FROM graph_entities WHERE root IN"
             f" (SELECT root FROM graph_entities WHERE owner = ?1 AND id IN {dialect.among('?2')}))"
@@ -314,10 +314,10 @@ class SqlGraphRows:
         found = self._db.execute(
             f"{_FACT} WHERE f.number IN (SELECT number FROM graph_facts WHERE subject {among} UNION"
             f" SELECT number FROM graph_facts WHERE object {among}) AND f.predicate NOT IN {dialect.among('?3')}"
-            " ORDER BY f.label",
-            (self._owner, _encode(ids), _encode(hidden)),
+            f" AND (?4 = '[]' OR f.predicate IN {dialect.among('?4')}) ORDER BY f.label",
+            (self._owner, _encode(ids), _encode(hidden), _encode(wanted.predicates)),
         )
-        return _take(found, lambda fact: during is None or fact.is_true_in(during), limit)
+        return _take(found, wanted.follows, limit)
 
     def list_contested(self, predicates: Collection[str]) -> list[Fact]:
         found = self._db.execute(

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from moot.domain.graph import Fact, FactFilter, NewFact, Period, Statement
+from moot.domain.graph import Fact, FactFilter, NewFact, Period, Statement, Traversal
 from moot.domain.ontology import Term, TermKind, Terms
 
 
@@ -85,8 +85,8 @@ class GraphRows(Protocol):
         ...
 
     def list_facts(self, wanted: FactFilter, hidden: frozenset[str]) -> list[Fact]: ...
-    def list_about(self, ids: Collection[str], hidden: frozenset[str], during: Period | None, limit: int) -> list[Fact]:
-        """Return facts with one of these entities as subject or object, of those that were true then, in order."""
+    def list_about(self, ids: Collection[str], wanted: Traversal, hidden: frozenset[str], limit: int) -> list[Fact]:
+        """Return facts with one of these entities as subject or object that a traversal follows, in order."""
         ...
 
     def list_contested(self, predicates: Collection[str]) -> list[Fact]:

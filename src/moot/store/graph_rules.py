@@ -183,9 +183,7 @@ def walk(rows: GraphRows, wanted: Traversal) -> TraversalResult:
     if wanted.subject_type:
         require_term(terms, TermKind.TYPE, wanted.subject_type)
     hidden = list_hidden(terms)
-    return walk_graph(
-        replace(wanted, start=start), lambda ids, limit: rows.list_about(ids, hidden, wanted.during, limit)
-    )
+    return walk_graph(replace(wanted, start=start), lambda ids, limit: rows.list_about(ids, wanted, hidden, limit))
 
 
 # ---- conflicts ------------------------------------------------------------------------------------

@@ -226,6 +226,11 @@ def merge(canonical: str, duplicate: str, reason: str, sender: str) -> None:
     _change(request, render)
 
 
+def _render_restored(fact: pb.GraphFact) -> str:
+    text = sanitize.line(f"{fact.subject} {fact.predicate} {fact.object}")
+    return f"{text} (ended {graph_lines.render_day(fact.retracted_at)})" if fact.retracted_at else text
+
+
 @graph.command()
 @click.argument("alias")
 @sender_option
@@ -238,7 +243,7 @@ def unmerge(alias: str, sender: str) -> None:
             f"{sanitize.line(done.alias)} is separate from {sanitize.line(done.entity)} again;"
             f" it has {format_plural(done.count, 'fact')}."
         )
-        restored = [sanitize.line(f"{fact.subject} {fact.predicate} {fact.object}") for fact in done.restored]
+        restored = [_render_restored(fact) for fact in done.restored]
         if restored:
             text += f"\nRestored, because only the merge contradicted it: {'; '.join(restored)}."
         return text

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from moot.domain.graph import Fact, FactFilter, NewFact, Period, Statement, matches
+from moot.domain.graph import Fact, FactFilter, NewFact, Period, Statement, Traversal, matches
 from moot.domain.ontology import BUILT_IN_TERMS, Term, TermKind, Terms
 from moot.domain.ports.graph import PropertyFilter
 from moot.store.graph_operations import GraphOperations
@@ -256,13 +256,11 @@ class MemoryGraphRows:
         ]
         return [fact for fact in found if wanted.accepts(fact)][: wanted.limit]
 
-    def list_about(self, ids: Collection[str], hidden: frozenset[str], during: Period | None, limit: int) -> list[Fact]:
+    def list_about(self, ids: Collection[str], wanted: Traversal, hidden: frozenset[str], limit: int) -> list[Fact]:
         found = [
             fact
             for fact in self._facts()
-            if (fact.subject in ids or fact.object in ids)
-            and fact.predicate not in hidden
-            and (during is None or fact.is_true_in(during))
+            if (fact.subject in ids or fact.object in ids) and fact.predicate not in hidden and wanted.follows(fact)
         ]
         return found[:limit]
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from contextlib import suppress
 
 import pytest
 
+from moot.domain.errors import MootError
 from moot.domain.mail import INBOX_CAPACITY, MAX_BODY_BYTES
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, eventually
+from tests.daemon_process import PROVIDER_CONFIG, Home, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
 from tests.journeys.test_peers import SCRIPTED, agent, allow, goal_id, last_result, said, send
@@ -90,6 +92,29 @@ async def is_waiting(talk: Talking, run_id: str) -> bool:
 
 async def list_dead(talk: Talking) -> list[pb.DeadMailInfo]:
     return list((await talk.ask(list_dead_mail=pb.ListDeadMailMsg())).dead_mail.mail)
+
+
+async def test_mail_for_a_run_that_ended_in_a_crash_is_given_back(home: Home) -> None:
+    home.write_config(SCRIPTED)
+    telling = (scripted_call("send_to_peer", to="bob", message="one more thing"), say("Told."))
+    home.write_script(
+        script(agent("ada", "Tell bob", *telling), {"match": "long work", "hang": True}, {"reply": "Yes."})
+    )
+    # The second run to end is that of bob, whose end is announced to nobody.
+    with running(home, MOOT_FAIL_AT="committed.end:2") as daemon:
+        async with daemon.client() as talk:
+            run = (await talk.ask(start_run=pb.StartRunMsg(agent="bob", content="long work"))).run
+            await talk.say("ada", "Tell bob")
+            with suppress(MootError, OSError):
+                await talk.ask(stop_run=pb.StopRunMsg(run_id=run.run_id))
+        daemon.reap()
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            (dead,) = await eventually(lambda: list_dead(talk))
+            assert dead.mail.body == "one more thing"
+            await talk.say("ada", "What became of it?")
+            told = [text for role, _, text in await talk.told("ada") if role == "injected"]
+            assert [text.count("1 message from you was not read") for text in told] == [1]
 
 
 async def test_a_background_run_that_was_stopped_is_not_woken_by_mail(home: Home) -> None:

@@ -8,7 +8,8 @@ from msgspec import Struct
 from moot.agents.registry import Registry
 from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
-from moot.domain.events import ConfigReloaded, Event, EventSource, MailDelivered, RunEnded, RunStarted
+from moot.domain.conversation import ConversationKey
+from moot.domain.events import ConfigReloaded, Event, MailDelivered, RunEnded, RunStarted
 from moot.domain.outbox import ReturnedMail
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.storage import Storage
@@ -128,9 +129,12 @@ class Peers:
         )
 
     async def start(self) -> None:
-        """Find the mail that waits since before this start, and wake the agents it is for."""
+        """Find the mail that waits since before this start: wake the agents it is for, evict what nobody will read."""
         for key in await self._d.mailboxes.start():
-            self._wakes.consider(key)
+            if is_reserved(key.sender):
+                self._d.supervisor.start(f"evict mail of {key}", self._evict_left(key))
+            else:
+                self._wakes.consider(key)
         if self.others is not None:
             await self.others.start()
 
@@ -155,18 +159,29 @@ class Peers:
             return
         self._wakes.on_run_ended(event)
         if is_reserved(source.key.sender):
-            self._d.supervisor.start(f"evict mail of {source.key}", self._evict(source))
+            self._d.supervisor.start(f"evict mail of {source.key}", self._evict(source.key))
 
     def _on_reload(self, _event: Event) -> None:
         """Wake the agents that may be woken now, or more often, for the mail that waits."""
         self._d.supervisor.start("wake agents after a reload", self.sender.wake_all())
 
-    async def _evict(self, source: EventSource) -> None:
-        self._d.mailboxes.forget(source.key)
-        evicted = await self._d.storage.mail.evict(source.key, now=self._d.clock.now())
+    async def _evict(self, key: ConversationKey) -> None:
+        """Evict the mail of a run that has ended."""
+        self._d.mailboxes.forget(key)
+        await self._evict_unread(key)
+
+    async def _evict_left(self, key: ConversationKey) -> None:
+        """Evict the mail of a run that ended in a crash, or during the recovery; that of one that goes on stays."""
+        if await self._evict_unread(key):
+            self._d.mailboxes.forget(key)
+
+    async def _evict_unread(self, key: ConversationKey) -> bool:
+        """Evict the unread mail of a goal without a live run, and announce it; return whether there was any."""
+        evicted = await self._d.storage.mail.evict(key, now=self._d.clock.now())
         if evicted:
             receivers, _ = await self._d.storage.mail.find_targets([evicted[0].goal_id])
             await self._losses.announce_evicted(evicted, receivers)
         if self.others is not None:
             # A sender elsewhere is told.
             self.others.relay.wake()
+        return bool(evicted)

@@ -34,6 +34,13 @@ async def test_the_turns_that_ended_last_come_first_and_their_texts_are_cut(stor
     # A teammate's is found with the sender it works for.
     assert [run.id for run in await store.list_ended_runs(SenderSet(names=("user",)), limit=2)] == ["arun-1", "run-3"]
     assert await store.list_ended_runs(SenderSet(), limit=2) == []
+    # Those of one kind of conversation are found behind any number of others.
+    tasks = [ConversationKey("ada", f"bg:arun-{number}:user") for number in (7, 8)]
+    for number, key in enumerate(tasks):
+        await turn(store, f"task-{number}", key, at=0.5 + number / 10)
+    for owner, expected in (("user", ["task-1", "task-0"]), ("eve", [])):
+        own = await store.list_ended_runs(SenderSet(names=(owner,)), prefix="bg:", limit=5)
+        assert [run.id for run in own] == expected
     oldest = found[-1]
     assert oldest.end is not None
     assert 4_000 < len(oldest.request.content) < 5_000

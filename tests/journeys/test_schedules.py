@@ -2,14 +2,19 @@
 
 import asyncio
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from moot.daemon.clock import ManualClock
+from moot.daemon.clock import ManualClock, SystemClock
+from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Unavailable
+from moot.domain.message import assistant
+from moot.domain.run import Outcome, RunEnd, RunRequest
+from moot.store.sqlite import open_store
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as BASE
 from tests.daemon_process import Home, LiveDaemon, call_cli, eventually, running
@@ -155,6 +160,27 @@ async def test_a_job_that_cannot_be_is_refused_and_nothing_is_stored(
     given = {name: value for name, value in job.items() if value is not None}
     assert problem in await use(daemon, sender, "cron_add", **given)
     assert daemon.cli_json("cron", "--as", sender)["data"] == []
+
+
+async def test_a_task_is_listed_also_when_many_other_runs_have_ended_since(tmp_path: Path) -> None:
+    home = Home(tmp_path).furnish(script=SCRIPT, config=CONFIG, agents=())
+    home.write_agent("ada").write_text(AGENT.format(name="ada"), encoding="utf-8")
+    with daemon_thread(home) as daemon:
+        task = (await use(daemon, "user", "bg_submit", prompt="count the beans", channel="none"))["task_id"]
+        assert daemon.cli("wait", task).stdout == "Seven beans.\n"
+    store = await open_store(home.store, SystemClock())
+
+    async def turn(number: int) -> None:
+        key, run_id = ConversationKey("ada", f"user{number % 7}"), f"run-{number}"
+        await store.begin(RunRequest(id=run_id, key=key, speaker="ada", content="hello"), now=time.time())
+        await store.end(key, run_id, RunEnd(outcome=Outcome.COMPLETED), [assistant("hello")], now=time.time())
+
+    await asyncio.gather(*map(turn, range(510)))
+    await store.close()
+    with daemon_thread(home) as daemon:
+        assert [each["run_id"] for each in daemon.cli_json("bg")["data"]] == [task]
+        listed = await use(daemon, "user", "bg_list")
+        assert [each["id"] for each in listed["tasks"]] == [task]
 
 
 async def test_a_background_task_is_followed_and_its_result_comes_back_once(daemon: LiveDaemon, sender: str) -> None:

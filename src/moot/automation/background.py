@@ -23,7 +23,7 @@ from moot.multiagent.teammates.teammates import Teammates
 
 # Unfinished tasks of one conversation, so that tasks which submit others come to an end.
 MOST_UNFINISHED = 20
-# How many ended runs of the owner are looked through, and how many tasks of them are shown.
+# How many ended tasks of the sender are looked through, and how many of them are shown.
 _READ_ENDED = 500
 _SHOWN_ENDED = 50
 
@@ -68,7 +68,8 @@ class BackgroundTasks(Struct, frozen=True, kw_only=True):
         """Return the tasks of an owner, newest first: all that have not ended, and the last that have."""
         live = [self._find_view(run) for run in await self._list_unfinished(owner)]
         known = {view.id for view in live}
-        ended = await self.store.list_ended_runs(SenderSet(names=(owner.sender,)), limit=_READ_ENDED)
+        senders = SenderSet(names=(owner.sender,))
+        ended = await self.store.list_ended_runs(senders, prefix=BACKGROUND_SENDER, limit=_READ_ENDED)
         over = [run for run in ended if _is_task_of(run, owner) and run.id not in known][:_SHOWN_ENDED]
         done = map(RunView, await load_results(self.store, over))
         return sorted([*live, *done], key=lambda view: view.run.created_at, reverse=True)

@@ -64,8 +64,7 @@ _LISTED = _SELECT.replace(
     "coalesce(messages.content, runs.content, '')",
     f"substr(coalesce(messages.content, runs.content, ''), 1, {_LISTED_TEXT})",
 ).replace("coalesce(replies.content, reply)", f"substr(coalesce(replies.content, reply), 1, {_LISTED_TEXT})")
-# Matches the index, which has this order.
-_ENDED = "SELECT number, conversation, root_sender FROM runs WHERE status = 'ended' ORDER BY ended_at DESC, number DESC"
+_ENDED = "SELECT number, conversation, root_sender FROM runs WHERE status = 'ended'"
 
 
 def _read(found: Iterable[rows.Row]) -> list[Run]:
@@ -158,11 +157,14 @@ def ids_from(db: apsw.Connection, start: str, limit: int) -> list[str]:
     return [str(run_id) for (run_id,) in found]
 
 
-def list_ended(db: apsw.Connection, senders: SenderSet, limit: int) -> list[Run]:
+def list_ended(db: apsw.Connection, senders: SenderSet, limit: int, prefix: str = "") -> list[Run]:
     """Return the last ended runs of the senders' trees, newest first. Long texts are cut."""
+    named = f"SELECT id FROM conversations WHERE {dialect.begins_with('sender', '?1')}"
+    # The index has this order.
+    query = f"{_ENDED}{f' AND conversation IN ({named})' if prefix else ''} ORDER BY ended_at DESC, number DESC"
     seen: dict[int, bool] = {}
     numbers: list[int] = []
-    for number, conversation, root_sender in db.execute(_ENDED):
+    for number, conversation, root_sender in db.execute(query, (prefix,) if prefix else ()):
         if root_sender:
             is_owned = senders.includes(root_sender)
         elif conversation in seen:

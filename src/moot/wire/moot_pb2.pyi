@@ -1296,12 +1296,14 @@ class StartRunMsg(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., content: _Optional[str] = ..., sender: _Optional[str] = ..., cwd: _Optional[str] = ..., tools: _Optional[_Iterable[str]] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., client_message_id: _Optional[str] = ..., search_path: _Optional[str] = ...) -> None: ...
 
 class ListRunsMsg(_message.Message):
-    __slots__ = ("all", "limit")
+    __slots__ = ("all", "limit", "tasks")
     ALL_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
     all: bool
     limit: int
-    def __init__(self, all: _Optional[bool] = ..., limit: _Optional[int] = ...) -> None: ...
+    tasks: bool
+    def __init__(self, all: _Optional[bool] = ..., limit: _Optional[int] = ..., tasks: _Optional[bool] = ...) -> None: ...
 
 class GetRunMsg(_message.Message):
     __slots__ = ("run_id",)

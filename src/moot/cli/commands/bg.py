@@ -45,7 +45,7 @@ def list_tasks(sender: str) -> None:
 
 
 def _list_tasks(sender: str) -> None:
-    found = send_request(pb.ClientMessage(list_runs=pb.ListRunsMsg(all=True, limit=500))).run_list.runs
+    found = send_request(pb.ClientMessage(list_runs=pb.ListRunsMsg(all=True, limit=500, tasks=True))).run_list.runs
     tasks = [
         info
         for info in found

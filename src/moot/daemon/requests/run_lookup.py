@@ -158,9 +158,9 @@ class RunLookup(Struct, frozen=True, kw_only=True):
                 return found[0] if infos is picture else await self.find_stored(found[0].run_id)
         return None
 
-    async def list_ended(self, principal: Principal, limit: int) -> dict[str, pb.RunInfo]:
-        """Return the infos of the runs of all kinds that ended last, by id."""
-        found = await self.store.list_ended_runs(principal.owned, limit=limit)
+    async def list_ended(self, principal: Principal, limit: int, *, prefix: str = "") -> dict[str, pb.RunInfo]:
+        """Return the infos of the runs of all kinds that ended last, by id; of senders with a prefix if it is given."""
+        found = await self.store.list_ended_runs(principal.owned, prefix=prefix, limit=limit)
         return {run.id: build_ended_info(run) for run in await load_results(self.store, found)}
 
     async def add_origins(self, infos: dict[str, pb.RunInfo]) -> None:

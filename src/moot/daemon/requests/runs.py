@@ -25,6 +25,7 @@ from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, RunKind
 from moot.domain.scope import only
+from moot.domain.senders import BACKGROUND_SENDER
 from moot.engine.bus import Bus
 from moot.engine.request_factory import RequestFactory
 from moot.engine.run_results import load_result
@@ -115,7 +116,8 @@ class RunRequests:
         infos = {run_id: info for run_id, info in (await self._lookup.list_live()).items() if can_see(principal, info)}
         most, more = min(request.limit or _ENDED, MOST_ENDED), False
         if request.all:
-            ended = await self._lookup.list_ended(principal, most + 1)
+            prefix = BACKGROUND_SENDER if request.tasks else ""
+            ended = await self._lookup.list_ended(principal, most + 1, prefix=prefix)
             more = len(ended) > most
             infos = {**dict(islice(ended.items(), most)), **infos}
         await self._lookup.add_origins(infos)

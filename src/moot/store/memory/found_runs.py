@@ -146,10 +146,10 @@ def list_ids(db: Database, start: str, limit: int) -> list[str]:
     return sorted((row.id for row in db.runs if row.id.startswith(start)), reverse=True)[:limit]
 
 
-def list_ended(db: Database, senders: SenderSet, limit: int) -> list[Run]:
+def list_ended(db: Database, senders: SenderSet, limit: int, prefix: str = "") -> list[Run]:
     def is_owned(row: RunRow) -> bool:
-        root = row.request.root
-        return senders.includes(root.sender if root else db.conversations[row.conversation].key.sender)
+        root, sender = row.request.root, db.conversations[row.conversation].key.sender
+        return sender.startswith(prefix) and senders.includes(root.sender if root else sender)
 
     ended = sorted((row for row in db.runs if row.is_ended), key=lambda row: (row.ended_at, row.number), reverse=True)
     found: list[Run] = []

@@ -135,8 +135,8 @@ class MemoryStore:
     async def list_run_ids(self, start: str, *, limit: int) -> list[str]:
         return await self._read(lambda db: found_runs.list_ids(db, start, limit))
 
-    async def list_ended_runs(self, senders: SenderSet, *, limit: int) -> list[Run]:
-        return await self._read(lambda db: found_runs.list_ended(db, senders, limit))
+    async def list_ended_runs(self, senders: SenderSet, *, prefix: str = "", limit: int) -> list[Run]:
+        return await self._read(lambda db: found_runs.list_ended(db, senders, limit, prefix))
 
     async def list_live_runs(self) -> list[OwnedRun]:
         return await self._read(found_runs.list_live)

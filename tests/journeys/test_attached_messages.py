@@ -79,3 +79,32 @@ async def test_a_line_typed_before_an_approval_appears_is_no_answer_to_it(home: 
             person.wait_for("Denied, then.")
             person.wait_for_exit()
         assert home.query("SELECT state FROM asks") == [("denied",)]
+
+
+async def test_a_line_typed_while_a_turn_works_does_not_allow_its_call(home: Home, provider: Provider) -> None:
+    write = call("fs_write", path=".envrc", content="a")
+    provider.program({"hold": True, **write}, {"text": "Denied, then."})
+    with running(home), terminal(home, "ask", "bob", "write it") as person:
+        await asyncio.to_thread(provider.requests, 1)
+        person.enter("o")
+        await asyncio.to_thread(provider.release)
+        person.wait_for("o/r/c/a")
+        person.enter("d")
+        person.wait_for("Denied, then.")
+        assert person.wait_for_exit() == 4
+    assert home.query("SELECT state FROM asks") == [("denied",)]
+
+
+async def test_a_second_line_does_not_allow_the_call_that_is_shown_after_the_first(
+    home: Home, provider: Provider
+) -> None:
+    calls = [call("fs_write", path=path, content="a")["calls"][0] for path in (".envrc", "a.sh")]
+    provider.program({"calls": calls}, {"text": "Denied, then."})
+    with running(home), terminal(home, "ask", "bob", "write them") as person:
+        person.wait_for("o/r/c/a")
+        person.enter("d\ro")
+        person.wait_for("o/r/c/a")
+        person.enter("d")
+        person.wait_for("Denied, then.")
+        assert person.wait_for_exit() == 4
+    assert home.query("SELECT state FROM asks") == [("denied",), ("denied",)]

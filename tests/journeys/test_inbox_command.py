@@ -125,6 +125,17 @@ def test_the_inbox_approves_once_and_a_second_answer_finds_nothing(daemon: LiveD
     assert "The title is now: The lighthouse" in outcome(daemon, sender)
 
 
+def test_a_line_typed_before_the_call_was_shown_does_not_allow_it(daemon: LiveDaemon, sender: str) -> None:
+    ask_id = ask_and_wait(daemon, sender)
+    with terminal(daemon.home, "inbox", "approve", ask_id) as person:
+        person.type("y\n")
+        person.wait_for("Allow it?")
+        person.type("n\n")
+        assert person.wait_for_exit() == 130
+    assert [ask["ask_id"] for ask in waiting(daemon, sender)] == [ask_id]
+    assert daemon.cli("inbox", "deny", ask_id).returncode == 0
+
+
 def test_always_from_the_inbox_asks_before_it_writes(daemon: LiveDaemon, sender: str) -> None:
     ask_id = ask_and_wait(daemon, sender)
     refused = daemon.cli("inbox", "approve", ask_id, "--attempt", "1", "--always")

@@ -4,6 +4,7 @@ import os
 import select
 import signal
 import sys
+import termios
 
 import click
 
@@ -50,6 +51,11 @@ def require_confirmation(text: str) -> None:
     """Raise unless the user confirms."""
     if not confirm(text):
         raise click.Abort
+
+
+def discard_typed() -> None:
+    """Forget what was typed on the terminal and not read yet."""
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 def _read_line() -> str:

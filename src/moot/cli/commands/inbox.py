@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from moot.cli import output
+from moot.cli import output, prompts
 from moot.cli.command_group import CommandGroup
 from moot.cli.connect import require_utf8, send_request
 from moot.cli.exits import Exit
@@ -257,6 +257,8 @@ def _confirm_call(info: pb.AskInfo, options: list[str]) -> int:
             f"nothing was decided: name the attempt of {name} that you have read",
             fix=" ".join(["moot inbox approve", name, "--attempt", str(info.attempt), *options]),
         )
+    # What was typed before the call was shown does not allow it.
+    prompts.discard_typed()
     click.confirm("Allow it?", abort=True, err=True)
     return int(info.attempt)
 
@@ -287,6 +289,7 @@ def _confirm_rule(rule: str, scope: str) -> None:
         raise BadRequest(
             f"nothing was decided: there is no terminal to confirm the rule: {shown}", fix="Add --yes to write it."
         )
+    prompts.discard_typed()
     click.confirm("Write it?", abort=True, err=True)
 
 

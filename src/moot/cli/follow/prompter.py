@@ -2,10 +2,9 @@
 
 import asyncio
 import sys
-import termios
 from collections.abc import Callable
 
-from moot.cli import output
+from moot.cli import output, prompts
 from moot.cli.render import approvals, asker_lines, questions, terminal
 from moot.wire import moot_pb2 as pb
 
@@ -49,11 +48,8 @@ class Prompter:
     def open(self, ask: OpenedAsk) -> None:
         self._open.append(ask)
         if len(self._open) == 1:
-            if self._is_reading:
-                # What was typed before the person has read what is asked is no answer to it.
-                termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
             self._read(True)
-            self._show()
+            self._show_ask()
 
     def close_ask(self, ask_id: str) -> None:
         """Close an ask that was settled here or elsewhere, and prompt for the next one."""
@@ -77,9 +73,14 @@ class Prompter:
     def _next(self) -> None:
         self._given = []
         if self._open:
-            self._show()
+            self._show_ask()
         else:
             self._read(self._write is not None)
+
+    def _show_ask(self) -> None:
+        """Show the first open ask. What was typed before the person has read it is no answer to it."""
+        prompts.discard_typed()
+        self._show()
 
     def _show(self) -> None:
         ask = self._open[0]

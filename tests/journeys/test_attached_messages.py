@@ -1,6 +1,7 @@
 """A background run is a goal with an inbox: who attaches can write to it, leave it, and find it after a crash."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from tests.daemon_process import PROVIDER_CONFIG, Home, eventually, running
@@ -81,10 +82,12 @@ async def test_a_line_typed_before_an_approval_appears_is_no_answer_to_it(home: 
         assert home.query("SELECT state FROM asks") == [("denied",)]
 
 
-async def test_a_line_typed_while_a_turn_works_does_not_allow_its_call(home: Home, provider: Provider) -> None:
+async def test_a_line_typed_while_a_turn_works_does_not_allow_its_call(
+    home: Home, provider: Provider, tmp_path: Path
+) -> None:
     write = call("fs_write", path=".envrc", content="a")
     provider.program({"hold": True, **write}, {"text": "Denied, then."})
-    with running(home), terminal(home, "ask", "bob", "write it") as person:
+    with running(home), terminal(home, "ask", "bob", "write it", "--cwd", str(tmp_path)) as person:
         await asyncio.to_thread(provider.requests, 1)
         person.enter("o")
         await asyncio.to_thread(provider.release)
@@ -96,11 +99,11 @@ async def test_a_line_typed_while_a_turn_works_does_not_allow_its_call(home: Hom
 
 
 async def test_a_second_line_does_not_allow_the_call_that_is_shown_after_the_first(
-    home: Home, provider: Provider
+    home: Home, provider: Provider, tmp_path: Path
 ) -> None:
     calls = [call("fs_write", path=path, content="a")["calls"][0] for path in (".envrc", "a.sh")]
     provider.program({"calls": calls}, {"text": "Denied, then."})
-    with running(home), terminal(home, "ask", "bob", "write them") as person:
+    with running(home), terminal(home, "ask", "bob", "write them", "--cwd", str(tmp_path)) as person:
         person.wait_for("o/r/c/a")
         person.enter("d\ro")
         person.wait_for("o/r/c/a")

@@ -586,14 +586,31 @@ async def test_a_few_facts_of_one_predicate_are_found_among_many_others(
     relations = [{"predicate": "related_to", "object": f"n{number}"} for number in range(600)]
     source = tmp_path / "facts.json"
     last = {"predicate": "located_in", "object": "park"}
-    source.write_text(json.dumps({"entities": [{"id": "hub", "relations": [*relations, last]}]}))
+    hub = {"id": "hub", "type": "station", "relations": [*relations, last]}
+    source.write_text(json.dumps({"entities": [hub, {"id": "stop", "type": "station"}]}))
     assert daemon.cli("graph", "import", str(source), "--as", sender).returncode == 0
     assert "use a smaller --depth or a --predicate" in daemon.cli("graph", "show", "hub", "--as", sender).stdout
     shown = daemon.cli("graph", "show", "hub", "--predicate", "located_in", "--as", sender).stdout
-    assert shown.splitlines() == ["hub", "└─ located_in → park [from import]"]
+    assert shown.splitlines() == ["hub (station)", "└─ located_in → park [from import]"]
     async with daemon.client() as talk:
-        (found,) = await do(
-            talk, provider, sender, call("graph_traverse", start_node="hub", predicates=["located_in"]),
-            agent="librarian",
-        )  # fmt: skip
-    assert triples(found["triples"]) == [("hub", "located_in", "park")]
+        walk = call("graph_traverse", start_node="hub", predicates=["located_in"])
+        (found,) = await do(talk, provider, sender, walk, agent="librarian")
+        assert triples(found["triples"]) == [("hub", "located_in", "park")]
+        # What is left out of a long list is not left unsaid.
+        at, entity, listed, one, few = await do(
+            talk,
+            provider,
+            sender,
+            call("ontology_facts_at", subject="hub", valid_at="2999-01-01"),
+            call("ontology_get_entity", entity_id="hub"),
+            call("ontology_query_entities", type="station", limit=1),
+            call("ontology_query_entities", type="station", limit=2),
+            call("ontology_get_entity", entity_id="stop"),
+        )
+    # Of a result that is too long the model gets the beginning and the end.
+    assert at.endswith('"count":500,"truncated":true}')
+    assert entity.endswith('"incoming":[],"truncated":true}')
+    assert (listed["count"], listed["truncated"]) == (1, True)
+    assert (one["count"], "truncated" in one) == (2, False)
+    assert [(len(each["outgoing"]), each.get("truncated")) for each in one["entities"]] == [(20, True), (0, None)]
+    assert "truncated" not in few

@@ -2,13 +2,15 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from moot.domain.errors import BadRequest
 from moot.domain.graph import (
     DEFAULT_DEPTH,
     MOST_DEPTH,
-    MOST_TRIPLES,
     PROPERTY_TESTS,
     Entity,
+    Fact,
     FactFilter,
     Traversal,
 )
@@ -54,15 +56,15 @@ async def _traverse(call: GraphCall, arguments: Arguments) -> ToolResult:
             during=call.today,
         ),
     )
-    return answer_facts("triples", walked.facts, **({"truncated": True} if walked.is_cut else {}))
+    return answer_facts("triples", walked.facts, **_mark_cut(walked.is_cut))
 
 
 async def _query(call: GraphCall, arguments: Arguments) -> ToolResult:
     subject, target = get_text(arguments, "subject"), get_text(arguments, "object")
     if not subject and not target:
         raise BadRequest("either subject or object is required", fix="Name the node to search for.")
-    found = await call.graph.list_facts(
-        call.owner,
+    found, is_cut = await _list_facts(
+        call,
         FactFilter(
             subject=subject and get_id(arguments, "subject"),
             object=target and get_id(arguments, "object"),
@@ -70,11 +72,19 @@ async def _query(call: GraphCall, arguments: Arguments) -> ToolResult:
             subject_type=get_text(arguments, "subject_type"),
             object_type=get_text(arguments, "object_type"),
             during=call.today,
-            limit=MOST_TRIPLES + 1,
         ),
     )
-    cut = {"truncated": True} if len(found) > MOST_TRIPLES else {}
-    return answer_facts("triples", found[:MOST_TRIPLES], **cut)
+    return answer_facts("triples", found, **_mark_cut(is_cut))
+
+
+async def _list_facts(call: GraphCall, wanted: FactFilter) -> tuple[list[Fact], bool]:
+    """Return the facts, and whether there are more than the filter lists."""
+    found = await call.graph.list_facts(call.owner, replace(wanted, limit=wanted.limit + 1))
+    return found[: wanted.limit], len(found) > wanted.limit
+
+
+def _mark_cut(is_cut: bool) -> dict[str, Any]:
+    return {"truncated": True} if is_cut else {}
 
 
 # ---- ontology_*: facts and entities ---------------------------------------------------------------
@@ -90,18 +100,20 @@ async def _facts_at(call: GraphCall, arguments: Arguments) -> ToolResult:
     # An unknown subject is an error with the nearest name; an answer without facts would hide it.
     await call.graph.get_entity(call.owner, subject)
     wanted = FactFilter(subject=subject, during=during, includes_unverified=_includes_unverified(arguments))
-    return answer_facts("facts", await call.graph.list_facts(call.owner, wanted))
+    found, is_cut = await _list_facts(call, wanted)
+    return answer_facts("facts", found, **_mark_cut(is_cut))
 
 
 async def _get_entity(call: GraphCall, arguments: Arguments) -> ToolResult:
     entity = await call.graph.get_entity(call.owner, get_id(arguments, "entity_id"))
     unverified = _includes_unverified(arguments)
     shared: dict[str, Any] = {"during": call.today, "includes_unverified": unverified}
-    outgoing = await call.graph.list_facts(call.owner, FactFilter(subject=entity.id, **shared))
-    incoming = await call.graph.list_facts(call.owner, FactFilter(object=entity.id, **shared))
+    outgoing, is_cut_out = await _list_facts(call, FactFilter(subject=entity.id, **shared))
+    incoming, is_cut_in = await _list_facts(call, FactFilter(object=entity.id, **shared))
     data = _dump_entity(entity) | {
         "outgoing": [dump_triple(fact) for fact in outgoing],
         "incoming": [dump_triple(fact) for fact in incoming],
+        **_mark_cut(is_cut_out or is_cut_in),
     }
     return answer(data, join_taint([entity.taint], (fact.taint for fact in (*outgoing, *incoming))))
 
@@ -109,8 +121,9 @@ async def _get_entity(call: GraphCall, arguments: Arguments) -> ToolResult:
 async def _query_entities(call: GraphCall, arguments: Arguments) -> ToolResult:
     limit = get_limit(arguments, "limit", _ENTITIES, _MOST_ENTITIES)
     found = await call.graph.list_entities(
-        call.owner, type_name=get_text(arguments, "type"), filters=_read_filters(arguments), limit=limit
+        call.owner, type_name=get_text(arguments, "type"), filters=_read_filters(arguments), limit=limit + 1
     )
+    is_cut, found = len(found) > limit, found[:limit]
     taints = [entity.taint for entity in found]
     entities = []
     for entity in found:
@@ -120,10 +133,11 @@ async def _query_entities(call: GraphCall, arguments: Arguments) -> ToolResult:
             includes_unverified=_includes_unverified(arguments),
             limit=_FACTS_OF_EACH,
         )
-        facts = await call.graph.list_facts(call.owner, wanted)
+        facts, has_more = await _list_facts(call, wanted)
         taints += [fact.taint for fact in facts]
-        entities.append(_dump_entity(entity) | {"outgoing": [dump_triple(fact) for fact in facts]})
-    return answer({"entities": entities, "count": len(entities)}, join_taint(taints))
+        shown = {"outgoing": [dump_triple(fact) for fact in facts], **_mark_cut(has_more)}
+        entities.append(_dump_entity(entity) | shown)
+    return answer({"entities": entities, "count": len(entities), **_mark_cut(is_cut)}, join_taint(taints))
 
 
 def _read_filters(arguments: Arguments) -> list[PropertyFilter]:

@@ -258,6 +258,26 @@ async def test_a_name_that_the_credentials_do_not_allow_is_reported(home: Home, 
             await eventually(lambda: read_broker(daemon)["connected"])
 
 
+def test_a_configuration_of_a_server_is_kept_when_a_daemon_is_added(home: Home, tmp_path: Path) -> None:
+    guarded = Guarded(home, tmp_path / "nats")
+    assert guarded.write("laptop")["earlier"] == guarded.write("laptop")["earlier"] == ""
+    file, kept = guarded.folder / "nats-server.conf", guarded.folder / "nats-server.conf.old"
+    changed = file.read_text() + "max_payload: 2000000\n"
+    file.write_text(changed)
+    assert guarded.write("laptop", "desk")["earlier"] == str(kept)
+    assert (kept.read_text(), "max_payload" in file.read_text()) == (changed, False)
+    shown = run_cli(home, "nats", "config", "laptop", "--dir", str(guarded.folder)).stdout
+    assert f"The earlier configuration is {kept}" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("text", ["junk", "SUANOSEED", "é"])
+def test_credentials_that_are_none_are_named(home: Home, tmp_path: Path, text: str) -> None:
+    (tmp_path / "laptop.nk").write_text(text)
+    done = run_cli(home, "nats", "config", "laptop", "--dir", str(tmp_path))
+    assert (done.returncode, str(tmp_path / "laptop.nk") in done.stderr) == (2, True), done.stderr
+    assert "bug in Moot" not in done.stderr
+
+
 async def test_a_stream_that_a_daemon_may_not_put_right_is_reported(home: Home, tmp_path: Path) -> None:
     """A daemon that connected first has made a stream that copies all messages to it."""
     guarded = Guarded(home, tmp_path / "nats")

@@ -22,11 +22,14 @@ class NatsUser(Struct, frozen=True):
 
 
 def make_user(seed: str = "") -> NatsUser:
-    """Return the user with this seed, or with a new one."""
+    """Return the user with this seed, or with a new one. Raise ValueError for what is no seed."""
     import nkeys  # noqa: PLC0415 - part of the extra
 
     given = seed.encode() or nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
-    return NatsUser(given.decode(), nkeys.from_seed(bytearray(given)).public_key.decode())
+    try:
+        return NatsUser(given.decode(), nkeys.from_seed(bytearray(given)).public_key.decode())
+    except nkeys.NkeysError as error:
+        raise ValueError("it is no seed") from error
 
 
 def list_publish_subjects(name: str) -> list[str]:

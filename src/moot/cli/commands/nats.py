@@ -4,9 +4,9 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from moot.cli.connect import find_paths
 from moot.cli.setup.config_edit import write_config
 from moot.daemon.config.broker_keys import is_broker_name
 from moot.domain.errors import BadRequest, Unavailable
+
+if TYPE_CHECKING:
+    from moot.broker.server_config import NatsUser
 
 _DEFAULT_PORT = 4222
 
@@ -68,18 +71,20 @@ def config(daemons: Sequence[str], folder: Path, listen: str) -> None:
     """Write the configuration of a server on which each DAEMON can act only under its own name.
 
     Beside it are the credentials of each daemon. Those that exist are kept, so that a daemon can be added later: name
-    all daemons again.
+    all daemons again. The earlier configuration is kept as nats-server.conf.old.
     """
     _check(daemons, listen)
     try:
         from moot.broker.server_config import make_server_config, make_user  # noqa: PLC0415 - needs the extra
 
         folder = folder.absolute()
-        users = {name: make_user(_read_seed(folder / f"{name}.nk")) for name in daemons}
+        users = {name: _make_user(folder / f"{name}.nk", make_user) for name in daemons}
     except ImportError as error:
         raise Unavailable("nats-py is not installed", fix="Run: pip install 'moot[nats]'") from error
     file = folder / "nats-server.conf"
-    write_config(file, make_server_config(users, listen=listen, folder=folder))
+    text = make_server_config(users, listen=listen, folder=folder)
+    earlier = _keep_earlier(file, text)
+    write_config(file, text)
     for name, user in users.items():
         write_config(folder / f"{name}.nk", f"{user.seed}\n")
     host, _, port = listen.rpartition(":")
@@ -93,7 +98,7 @@ def config(daemons: Sequence[str], folder: Path, listen: str) -> None:
         for name in users
     ]
     start = f"{_find_program()} -c {shlex.quote(str(file))}"
-    output.emit({"file": str(file), "start": start, "daemons": written}, render=_render_config)
+    output.emit({"file": str(file), "earlier": earlier, "start": start, "daemons": written}, render=_render_config)
 
 
 def _check(daemons: Sequence[str], listen: str) -> None:
@@ -103,6 +108,28 @@ def _check(daemons: Sequence[str], listen: str) -> None:
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535 or any(character in host for character in ' "\\\n'):
         raise BadRequest("--listen needs HOST:PORT", fix="For example --listen 0.0.0.0:4222.")
+
+
+def _make_user(file: Path, make: Callable[[str], "NatsUser"]) -> "NatsUser":
+    """Return the user whose seed is in the file, or a new one."""
+    try:
+        return make(_read_seed(file))
+    except ValueError as error:
+        raise BadRequest(f"{file} has no credentials", fix="Remove it; then new ones are made.") from error
+
+
+def _keep_earlier(file: Path, text: str) -> str:
+    """Keep a configuration that is about to be replaced by another one, and return its new path; empty without one."""
+    kept = file.with_name(f"{file.name}.old")
+    try:
+        if file.read_bytes() == text.encode():
+            return ""
+        file.replace(kept)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise BadRequest(f"{file} cannot be kept as {kept}", fix="Correct its permissions, or remove it.") from error
+    return str(kept)
 
 
 def _read_seed(file: Path) -> str:
@@ -142,5 +169,7 @@ def _render_config(data: dict[str, Any]) -> str:
         lines = "\n".join(f"  {line}" for line in daemon["config"])
         text = f"{daemon['name']}: copy {daemon['credentials']} to it. In its config.toml:"
         parts.append(f"{output.wrap_prose(text, sys.stdout)}\n{lines}")
-    note = "Messages are not encrypted until the file names a certificate (tls)."
-    return "\n\n".join([*parts, output.wrap_prose(note, sys.stdout)])
+    notes = ["Messages are not encrypted until the file names a certificate (tls)."]
+    if data["earlier"]:
+        notes.append(f"The earlier configuration is {data['earlier']}: repeat what you have changed in it by hand.")
+    return "\n\n".join([*parts, *(output.wrap_prose(note, sys.stdout) for note in notes)])

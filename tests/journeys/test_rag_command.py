@@ -128,6 +128,11 @@ def test_an_answer_names_the_passages_it_is_from(
     assert (spent["agent"], spent["runs"], spent["prompt"], spent["completion"]) == ("moot", 0, 400, 12)
     data = daemon.cli_json("rag", "answer", "When do I ask for leave?", *mine)["data"]
     assert (data["grounded"], data["message"]) == (False, "The answer cites no passage; do not rely on it.")
+    provider.program({"text": "Two weeks before leave begins [1]."})
+    (cited,) = daemon.cli_json("rag", "answer", "When do I ask for leave?", *mine)["data"]["citations"]
+    assert (cited["citation"], cited["number"], cited["supported"]) == (f"{file}:1", 1, True)
+    # Only a search ranks passages.
+    assert "score" not in cited
     none = daemon.cli_json("rag", "answer", "Zyx qwv?", *mine)["data"]
     assert (none["found"], none["message"]) == (False, "Not in the documents.")
 

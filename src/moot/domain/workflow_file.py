@@ -158,7 +158,8 @@ class _Table:
         found: list[tuple[str, yaml.Node]] = []
         for each in nodes:
             if not isinstance(each, yaml.ScalarNode) or not str(each.value).strip() or len(each.value) > _MAX_TEXT:
-                self._reader.report(each, f"`{name}` must be a list of names")
+                what = "the name of an agent" if name == "agent" else "a list of names"
+                self._reader.report(each, f"`{name}` must be {what}")
             else:
                 found.append((clean(str(each.value).strip()), each))
         return found

@@ -117,6 +117,7 @@ steps:
         ("name: x\nsteps: [{id: a, prompt: p, depends_on: a}]", "f:2:40: the steps depend on each other in a circle"),
         ("name: x\nsteps: [{id: a, prompt: p, depends_on: [[a]]}]", "`depends_on` must be a list of names"),
         ("name: x\nsteps: [{id: a, prompt: p, agent: [b, c]}]", "a step has one agent"),
+        ("name: x\nsteps: [{id: a, prompt: p, agent: ''}]", "f:2:35: `agent` must be the name of an agent"),
         ("name: x\nmax_parallel: many\nsteps: [{id: a, prompt: p}]", "f:2:15: `max_parallel` must be a whole number"),
         ("name: x\nsteps: [{id: a, prompt: p, timeout: 25h}]", "`timeout` must be a duration"),
         (

@@ -108,7 +108,8 @@ def search(query: str, limit: int, source: str, agent: str, sender: str) -> None
         agent=agent, sender=sender, query=require_utf8(query), limit=limit, source=require_utf8(source)
     )
     found = send_request(pb.ClientMessage(search_documents=request)).passages
-    data = {"results": [_dump_passage(each) for each in found.passages], "notes": list(found.notes)}
+    results = [_dump_passage(each) | {"score": each.score} for each in found.passages]
+    data = {"results": results, "notes": list(found.notes)}
     output.emit(data, render=lambda _: _render_passages(found.passages) or "Nothing found.")
     _print_notes(found.notes)
 
@@ -239,7 +240,6 @@ def _dump_passage(passage: pb.PassageInfo) -> dict[str, Any]:
         "title": passage.title,
         "heading": passage.heading,
         "text": passage.text,
-        "score": passage.score,
         "source": passage.source,
     }
 

@@ -180,8 +180,9 @@ def read_result(run: Run, taint: frozenset[str]) -> StepResult:
     is_stopped = run.end.outcome is Outcome.CANCELLED
     state = StepState.CANCELLED if is_stopped else StepState.FAILED
     # A run that did nothing may have said why.
-    details = [text for text in (run.end.error, run.end.content[:_LONGEST_SAID]) if text]
-    return StepResult(state=state, error=": ".join((str(run.end.outcome), *details)), taint=taint)
+    details = " ".join(text for text in (run.end.error, run.end.content[:_LONGEST_SAID]) if text)
+    error = f"{run.end.outcome}: {details}" if details else str(run.end.outcome)
+    return StepResult(state=state, error=error, taint=taint)
 
 
 def describe_failure(step: str, error: str) -> str:

@@ -164,6 +164,24 @@ def test_only_a_failure_whose_effects_are_known_is_tried_again(outcome: Outcome,
     assert result.taint == WEB
 
 
+@pytest.mark.parametrize(
+    ("error", "content", "expected"),
+    [
+        ("", "", "denied"),
+        ("Not called: exec.", "", "denied: Not called: exec."),
+        ("Not called: exec.", "I may not do that.", "denied: Not called: exec. I may not do that."),
+    ],
+)
+def test_the_error_of_a_step_is_how_its_run_ended_and_why(error: str, content: str, expected: str) -> None:
+    run = Run(
+        request=RunRequest(id="arun-1", key=ConversationKey("a", "s"), speaker="a", content="x"),
+        status=RunStatus.ENDED,
+        created_at=0.0,
+        end=RunEnd(outcome=Outcome.DENIED, error=error, content=content),
+    )
+    assert read_result(run, WEB).error == expected
+
+
 @st.composite
 def graphs(draw: Callable[..., Any]) -> tuple[WorkflowStep, ...]:
     count = draw(st.integers(1, 12))

@@ -1,8 +1,9 @@
 """What mail between two daemons over NATS costs: messages per second beside raw nats-py, and until it is stored.
 
 A mail counts when it is in the store of the receiver; both stores have synced it. For nats-py a message counts when
-JetStream has acknowledged it, which it does before its disk has it. The two send in turns, each from a process of its
-own (mail_nats_load.py) and with as many messages under way. Beside it, nats-py with a server that syncs each message.
+another process has received and acknowledged it; nothing waits for a disk. The two send in turns, each from a process
+of its own (mail_nats_load.py) and with as many messages under way. Beside it, nats-py that only publishes, also with a
+server that syncs each message.
 """
 
 import asyncio
@@ -46,6 +47,8 @@ class NatsMailCost:
 
     raw: list[float] = field(default_factory=list)
     rate: list[float] = field(default_factory=list)
+    # By nats-py while nobody receives.
+    published: list[float] = field(default_factory=list)
     # By nats-py with a server that syncs each message before it acknowledges it.
     synced: float = 0.0
     cpu: dict[str, list[float]] = field(default_factory=dict)
@@ -59,10 +62,10 @@ class _Load:
         self._process = process
         self.pid = process.pid
 
-    async def send(self, first: int, last: int) -> tuple[float, float]:
-        """Have it send messages; return when it began, by the clock that all processes share, and what it took."""
+    async def exchange(self, numbers: range) -> tuple[float, float]:
+        """Have it send or receive messages; return when it began, by the clock of all processes, and what it took."""
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{first} {last}\n".encode())
+        self._process.stdin.write(f"{numbers.start} {numbers.stop}\n".encode())
         answer = json.loads(await self.read_line())
         return answer["began"], answer["seconds"]
 
@@ -70,7 +73,7 @@ class _Load:
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         if not line:
-            raise RuntimeError("a process that sends has ended")
+            raise RuntimeError("a process that exchanges messages has ended")
         return line
 
     async def stop(self) -> None:
@@ -107,13 +110,13 @@ async def measure_nats_mail(folder: Path, base: str, messages: int = _MESSAGES) 
             stack.push_async_callback(receiver.stop)
             mail = await stack.enter_async_context(_start_load("mail", str(desk), str(folder / "goals.json")))
             raw = await stack.enter_async_context(_start_load("raw", server.url))
+            reader = await stack.enter_async_context(_start_load("receive", server.url))
             client = await nats.connect(server.url)
             stack.push_async_callback(client.close)
             assert server.process is not None
-            pids = {"sender": mail.pid, "receiver": receiver.pid, "server": server.process.pid, "raw": raw.pid}
+            rounds = _Rounds(cost, mail, raw, reader, client.jetstream(), receiver.pid, server.process.pid)
             for number in range(_ROUNDS):
-                numbers = range(number * messages, (number + 1) * messages)
-                await _measure_round(cost, mail, raw, client.jetstream(), pids, numbers)
+                await rounds.measure(number * messages, messages)
         cost.synced = await _measure_synced(folder / "synced")
         return cost
     finally:
@@ -134,7 +137,7 @@ async def _measure_synced(folder: Path) -> float:
     await asyncio.to_thread(server.start)
     try:
         async with _start_load("raw", server.url) as raw:
-            _, seconds = await raw.send(0, _SYNCED_MESSAGES)
+            _, seconds = await raw.exchange(range(_SYNCED_MESSAGES))
             return _SYNCED_MESSAGES / seconds
     finally:
         await asyncio.to_thread(server.stop)
@@ -147,24 +150,47 @@ def _furnish(home: Path, base: str, url: str, name: str) -> Path:
     return home
 
 
-async def _measure_round(
-    cost: NatsMailCost, mail: _Load, raw: _Load, jetstream: JetStreamContext, pids: dict[str, int], numbers: range
-) -> None:
-    """Publish with nats-py, then send mail until it is stored: the server drops what the receiver acknowledged."""
-    before = {name: cpu_seconds(pid) for name, pid in pids.items()}
-    _, seconds = await raw.send(numbers.start, numbers.stop)
-    cost.raw.append(len(numbers) / seconds)
-    between = {name: cpu_seconds(pid) for name, pid in pids.items()}
-    await jetstream.purge_stream(RAW_STREAM)
-    began, _ = await mail.send(numbers.start, numbers.stop)
-    while (await jetstream.stream_info(STREAM)).state.messages:  # noqa: ASYNC110 - the server tells nobody
-        await asyncio.sleep(LOOK_SECONDS)
-    cost.rate.append(len(numbers) / (time.monotonic() - began))
-    after = {name: cpu_seconds(pid) for name, pid in pids.items()}
-    used = {name: after[name] - between[name] for name in ("sender", "receiver", "server")}
-    used |= {"raw": between["raw"] - before["raw"], "raw.server": between["server"] - before["server"]}
-    for name, spent in used.items():
-        cost.cpu.setdefault(name, []).append(spent / len(numbers))
+@dataclass(frozen=True, slots=True)
+class _Rounds:
+    """What is measured in turns: nats-py that publishes, nats-py between two processes, and mail."""
+
+    cost: NatsMailCost
+    mail: _Load
+    raw: _Load
+    reader: _Load
+    jetstream: JetStreamContext
+    receiver: int
+    server: int
+
+    async def measure(self, first: int, count: int) -> None:
+        # Twice as many raw messages as mail, and none with the number of an earlier one: NATS would drop it.
+        published, relayed = range(2 * first, 2 * first + count), range(2 * first + count, 2 * (first + count))
+        async with self._measure_cpu("publish.", count, sender=self.raw.pid, server=self.server):
+            _, seconds = await self.raw.exchange(published)
+        self.cost.published.append(count / seconds)
+        await self.jetstream.purge_stream(RAW_STREAM)
+        pids = {"sender": self.raw.pid, "receiver": self.reader.pid, "server": self.server}
+        async with self._measure_cpu("raw.", count, **pids), asyncio.TaskGroup() as group:
+            group.create_task(self.reader.exchange(relayed))
+            began, _ = await self.raw.exchange(relayed)
+            self.cost.raw.append(await self._measure_rate(RAW_STREAM, began, count))
+        async with self._measure_cpu("", count, sender=self.mail.pid, receiver=self.receiver, server=self.server):
+            began, _ = await self.mail.exchange(range(first, first + count))
+            self.cost.rate.append(await self._measure_rate(STREAM, began, count))
+
+    async def _measure_rate(self, stream: str, began: float, count: int) -> float:
+        """Return the messages per second until the last is acknowledged: the server drops those that are."""
+        while (await self.jetstream.stream_info(stream)).state.messages:  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(LOOK_SECONDS)
+        return count / (time.monotonic() - began)
+
+    @asynccontextmanager
+    async def _measure_cpu(self, kind: str, count: int, **pids: int) -> AsyncIterator[None]:
+        """Note what each process takes for one of so many messages."""
+        before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        yield
+        for name, pid in pids.items():
+            self.cost.cpu.setdefault(kind + name, []).append((cpu_seconds(pid) - before[name]) / count)
 
 
 async def _measure_latency(desk: Path, laptop: Path, cost: NatsMailCost) -> list[str]:

@@ -1,8 +1,9 @@
-"""A process that sends messages over NATS as fast as it can: a daemon, or nats-py alone. Started by mail_nats.py.
+"""A process that exchanges messages over NATS as fast as it can: a daemon, or nats-py alone. Started by mail_nats.py.
 
 `raw URL` publishes to JetStream and awaits each acknowledgement; `mail HOME GOALS` sends mail from a daemon, as its
 agents do. Both have as many messages under way, the same event loop, and a process of their own. Says `ready`, then for
-each line with two numbers sends the messages between them and prints when that began and what it took.
+each line with two numbers sends the messages between them and prints when that began and what it took. `receive URL`
+receives and acknowledges as many messages with nats-py instead.
 """
 
 import asyncio
@@ -13,8 +14,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import nats
+from nats.js import JetStreamContext
 
-from bench.broker import add_raw_stream, publish_raw, send_together
+from bench.broker import RAW_STREAM, add_raw_stream, publish_raw, send_together
 from bench.mail import make_origin
 from moot.daemon import app
 from moot.daemon.interpreter import tune_interpreter
@@ -26,7 +28,9 @@ from moot.redaction.redactor import Redactor
 
 LOOK_SECONDS = 0.005
 
-Send = Callable[[int], Awaitable[object]]
+_FETCHED_TOGETHER = 500
+
+Exchange = Callable[[range], Awaitable[object]]
 
 
 async def wait_until_known(daemon: app.Daemon) -> None:
@@ -55,14 +59,14 @@ async def send_mail(sender: MailSender, goal: str, number: int) -> None:
         raise RuntimeError(f"mail was not delivered: {report.unreachable_reasons}")
 
 
-async def _obey(send: Send) -> None:
-    """Send what is asked for, until nothing more is."""
+async def _obey(exchange: Exchange) -> None:
+    """Send or receive what is asked for, until nothing more is."""
     tune_interpreter()
     print("ready", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         first, last = map(int, line.split())
         began = time.monotonic()
-        await send_together(send, range(first, last))
+        await exchange(range(first, last))
         print(json.dumps({"began": began, "seconds": time.monotonic() - began}), flush=True)
 
 
@@ -70,15 +74,34 @@ async def _publish_raw(url: str) -> None:
     client = await nats.connect(url)
     jetstream = client.jetstream()
     await add_raw_stream(jetstream)
-    await _obey(lambda number: publish_raw(jetstream, number))
+    await _obey(lambda numbers: send_together(lambda number: publish_raw(jetstream, number), numbers))
     await client.close()
+
+
+async def _receive_raw(url: str) -> None:
+    client = await nats.connect(url)
+    await _obey(lambda numbers: _receive(client.jetstream(), len(numbers)))
+    await client.close()
+
+
+async def _receive(jetstream: JetStreamContext, count: int) -> None:
+    """Receive so many messages and acknowledge each, as a reader does that keeps its place."""
+    reader = await jetstream.pull_subscribe("", durable="raw-reader", stream=RAW_STREAM)
+    while count:
+        messages = await reader.fetch(_FETCHED_TOGETHER, timeout=60)
+        for message in messages:
+            await message.ack()
+        count -= len(messages)
+    await reader.unsubscribe()
 
 
 async def _send_from_daemon(home: Path, goals: list[str]) -> None:
     async with app.running(Paths.under(home), Redactor()) as daemon:
         await wait_until_known(daemon)
         sender = daemon.runtime.peers.sender
-        await _obey(lambda number: send_mail(sender, goals[number % len(goals)], number))
+        await _obey(
+            lambda numbers: send_together(lambda number: send_mail(sender, goals[number % len(goals)], number), numbers)
+        )
 
 
 def main() -> None:
@@ -92,6 +115,8 @@ def main() -> None:
     with asyncio.Runner(loop_factory=factory) as runner:
         if kind == "raw":
             runner.run(_publish_raw(values[0]))
+        elif kind == "receive":
+            runner.run(_receive_raw(values[0]))
         else:
             runner.run(_send_from_daemon(Path(values[0]), json.loads(Path(values[1]).read_text(encoding="utf-8"))))
 

@@ -275,10 +275,11 @@ class Bench:
         self.tally.add("mail.idle", cost.idle_cpu)
 
     async def mail_nats(self) -> None:
-        """Mail between two daemons over a NATS server, beside a client that only publishes."""
+        """Mail between two daemons over a NATS server, beside two processes with nats-py."""
         cost = await measure_nats_mail(self.home / self.fresh("mail-nats"), self.base)
         self.tally.add("raw.mail.nats", *cost.raw)
         self.tally.add("mail.nats", *cost.rate)
+        self.tally.add("raw.mail.nats.published", *cost.published)
         self.tally.add("raw.mail.nats.synced", cost.synced)
         for process, seconds in cost.cpu.items():
             self.tally.add(f"mail.nats.cpu.{process}", *seconds)

@@ -12,8 +12,8 @@ NO_PROVIDER = "http://127.0.0.1:9"
 async def test_mail_between_daemons_is_measured_beside_nats_py(tmp_path: Path) -> None:
     cost = await measure_nats_mail(tmp_path, NO_PROVIDER, messages=20)
 
-    assert len(cost.raw) == len(cost.rate) == len(cost.cpu["receiver"])
-    assert min([*cost.raw, *cost.rate, cost.synced, cost.latency]) > 0
+    assert len(cost.raw) == len(cost.published) == len(cost.rate) == len(cost.cpu["receiver"])
+    assert min([*cost.raw, *cost.published, *cost.rate, cost.synced, cost.latency]) > 0
 
 
 async def test_the_broker_port_is_measured_beside_nats_py(tmp_path: Path) -> None:

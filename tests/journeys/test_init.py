@@ -403,3 +403,16 @@ def test_a_second_server_leaves_the_first_one_and_its_key(served: Home, provider
     assert models["own"].api_key == "secret:OWN_API_KEY"
     assert models[f"localhost-{port}"].api_key == f"secret:LOCALHOST_{port}_API_KEY"
     assert load_config(served.path / "config.toml")[0].default_model == f"localhost-{port}"
+
+
+def test_the_key_of_a_second_server_that_is_known_by_its_number_is_stored(served: Home, provider: Provider) -> None:
+    port = provider.url.rpartition(":")[2]
+    first = init(served, "--base-url", f"http://localhost:{port}/v1", "--model", "m", "--no-input")
+    assert first.returncode == 0, first.stderr
+
+    with terminal(served, "init", "--base-url", f"http://127.0.0.1:{port}/v1", "--model", "n") as person:
+        person.wait_for("shown):")
+        person.enter("hush-two")
+        assert person.wait_for_exit() == 0, person.seen
+    config = load_config(served.path / "config.toml")[0]
+    assert config.models[config.default_model].api_key == f"secret:OWN_127_0_0_1_{port}_API_KEY"

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from moot.cli.setup.failed_completion import explain_failure
 from moot.domain.config import ModelConfig
 from moot.domain.errors import BadRequest, ConfigError, ModelError, MootError
+from moot.domain.secret import NAME_LENGTH
 
 if TYPE_CHECKING:
     from moot.models.http_client import HttpClient
@@ -219,7 +220,11 @@ def _slug_host(address: str) -> str:
 
 def own_variable(name: str) -> str:
     """The name under which the key of a server of one's own is stored."""
-    return f"{re.sub(r'[^A-Z0-9]+', '_', name.upper())}_API_KEY"
+    prefix, suffix = f"{OWN.upper()}_", "_API_KEY"
+    # Of a long name the end is kept, since it has the port.
+    words = re.sub(r"[^A-Z0-9]+", "_", name.upper())[-(NAME_LENGTH - len(prefix + suffix)) :]
+    # The name of a secret begins with a letter; that of a server known by its number does not.
+    return f"{words if words[:1].isalpha() else prefix + words}{suffix}"
 
 
 def pick_name(names: Sequence[str], prefer: Sequence[str]) -> str:

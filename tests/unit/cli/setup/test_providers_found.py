@@ -20,10 +20,12 @@ from moot.cli.setup.providers import (
     list_keyed,
     list_models,
     list_servers,
+    own_variable,
     pick_name,
 )
 from moot.domain.config import ModelConfig
 from moot.domain.errors import BadRequest, ModelError
+from moot.domain.secret import check_name
 from tests.fake_provider.ask import model_of
 
 
@@ -223,3 +225,8 @@ def test_what_a_failed_completion_advises_is_one_sentence_after_the_other(fix: s
     error = ModelError("It failed.", fix=fix)
     told = explain_failure(error, EMBEDDED.config(), is_configured=False, environ={}, is_daemon_older=False).fix
     assert told == f"{fix.removesuffix('.')}. Nothing was written." if fix else "Nothing was written."
+
+
+@pytest.mark.parametrize("name", ["own", "10-0-0-5-8000", f"{'gpu-' * 30}8000", f"gpu-{'9' * 80}"])
+def test_the_key_of_any_server_has_a_name_that_a_secret_can_have(name: str) -> None:
+    assert check_name(own_variable(name)).endswith(f"{name[-4:].upper().strip('-')}_API_KEY")

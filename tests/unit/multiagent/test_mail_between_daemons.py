@@ -413,6 +413,24 @@ async def test_what_is_sent_at_the_same_time_is_stored_and_published_together() 
         await node.stop()
 
 
+async def test_mail_that_arrives_quickly_is_confirmed_before_the_outbox_is_full() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    goals = [await laptop.talk("bob", f"tg:{number}") for number in range(50)]
+    await pass_time(3.0)
+    desk.max_outbox = 1_500
+    began = VirtualClock().monotonic()
+    for number in range(60):
+        reports = await asyncio.gather(
+            *(desk.send("ada", "bob@laptop", str(number), goal_id=goal.id) for goal in goals)
+        )
+        assert [report.unreachable_reasons for report in reports] == [()] * len(goals)
+    # Faster than a daemon announces other changes.
+    assert VirtualClock().monotonic() - began < 1.0
+    for node in (desk, laptop):
+        await node.stop()
+
+
 async def test_the_position_of_mail_is_stored_only_if_its_receiver_does_not_confirm_it() -> None:
     broker = MemoryBroker(VirtualClock())
     desk, laptop = await start_two(broker)

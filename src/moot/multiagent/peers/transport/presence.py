@@ -45,6 +45,8 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 3.0
 # The shortest time between two announcements of changes.
 _PAUSE_SECONDS = 1.0
+# After so many messages their senders are told at once: until then the messages count against what may wait there.
+_MOST_UNCONFIRMED = 1_000
 # Goals are read again after this time, because conversations stop being live without an event.
 _REFRESH_SECONDS = 30.0
 _MOST_GOALS = 2_000
@@ -74,6 +76,8 @@ class Presence:
         self._store_number = 0
         self._changed = asyncio.Event()
         self._urgent = asyncio.Event()
+        # How many messages were received since the last announcement.
+        self._unconfirmed = 0
         # The announced goals by agent, the conversations they are of, and when they were read; None if they changed.
         self._goals: dict[str, list[str]] = {}
         self._announced: frozenset[ConversationKey] = frozenset()
@@ -102,6 +106,14 @@ class Presence:
     def announce_soon(self) -> None:
         """Announce a change, together with others of the same second."""
         self._changed.set()
+
+    def confirm_soon(self, count: int) -> None:
+        """Announce that so many more messages were received; at once, if there are many."""
+        self._unconfirmed += count
+        if self._unconfirmed >= _MOST_UNCONFIRMED:
+            self._announce_now()
+        else:
+            self.announce_soon()
 
     def _announce_now(self) -> None:
         self._urgent.set()
@@ -287,6 +299,7 @@ class Presence:
             self._read_at = now
             await self._read_goals()
         self._number += 1
+        self._unconfirmed = 0
         record = PresenceRecord(
             name=d.link.name,
             key=d.link.identity.key,

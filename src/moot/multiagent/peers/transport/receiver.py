@@ -119,7 +119,7 @@ class Receiver:
                 await self._check_last(verdict, arrival, message)
             result = await d.outbox.receive(verdict.make_receipt(position), now=d.clock.now())
         d.directory.position = position
-        d.presence.announce_soon()
+        d.presence.confirm_soon(len(arrivals))
         # The holders of tokens learn nothing of what arrives from other daemons.
         announced = {each: goal for each, goal in goals.items() if not find_principal(goal.root.sender, tokens)}
         self.dropped.update(rejection.kind for _, rejection in verdict.rejected)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moot.agents.registry import EMBEDDED_NAMES, Registry
-from moot.cli.demo.demo_home import write_agents
+from moot.cli.demo.demo_home import find_demo_home, hold_demo_home, write_agents
 from moot.daemon.paths import Paths
 from moot.domain.errors import MootError
 from moot.models.pull import pull
@@ -43,6 +43,18 @@ def test_the_agents_that_come_along_stay_beside_those_of_the_demo(tmp_path: Path
     assert {found[name] for name in ("writer", "critic", "keeper")} == {"user"}
     assert {found[name] for name in EMBEDDED_NAMES} == {"embedded"}
     assert [agent.warnings for agent in registry.all() if agent.warnings] == []
+
+
+def test_a_demo_does_not_disturb_one_that_is_running(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    running = find_demo_home(home.environment())
+
+    with hold_demo_home(running):
+        second = demo(home, **NO_INDEX)
+
+    assert second.returncode == 1
+    assert f"another demo is running in {running.config.parent}" in second.stderr
+    assert not running.agents.exists()
 
 
 def check_tour(data: dict[str, Any]) -> None:

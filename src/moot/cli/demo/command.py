@@ -17,7 +17,7 @@ from moot.cli.program import program_name
 from moot.cli.render import sanitize, terminal
 from moot.client import daemon_process
 from moot.client.connection import connect
-from moot.daemon.paths import Paths, make_folder
+from moot.daemon.paths import Paths
 from moot.domain.errors import MootError
 from moot.models.pullable import MODELS
 from moot.wire import moot_pb2 as pb
@@ -55,11 +55,11 @@ def _show_tour() -> None:
     began = time.monotonic()
     environ = dict(os.environ)
     home = demo_home.find_demo_home(environ)
-    make_folder(home.config.parent)
-    demo_home.share_models(home, environ)
-    # The daemon process finds its home folder by this variable.
-    os.environ["MOOT_HOME"] = str(home.config.parent)
-    document = asyncio.run(_demo(home))
+    with demo_home.hold_demo_home(home):
+        demo_home.share_models(home, environ)
+        # The daemon process finds its home folder by this variable.
+        os.environ["MOOT_HOME"] = str(home.config.parent)
+        document = asyncio.run(_demo(home))
     document |= {"home": str(home.config.parent), "seconds": round(time.monotonic() - began, 1)}
     output.emit(document, render=_next_steps)
 

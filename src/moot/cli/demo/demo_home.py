@@ -1,8 +1,10 @@
 """The home folder of the demo: its agents and its model."""
 
+import fcntl
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from moot.agents.registry import DEMO
@@ -10,7 +12,7 @@ from moot.cli.setup.config_edit import write_config
 from moot.cli.setup.pull import pull_model
 from moot.daemon.paths import Paths, make_folder
 from moot.domain.config import ModelConfig
-from moot.domain.errors import MootError, Unavailable
+from moot.domain.errors import Conflict, MootError, Unavailable
 from moot.models.local import find_problem
 from moot.models.pull import is_pulled
 
@@ -93,6 +95,21 @@ token_seconds = 0.02
 def find_demo_home(environ: Mapping[str, str]) -> Paths:
     """A demo folder beside the real data: the user's own configuration and agents are not touched."""
     return Paths.under(Paths.find(environ).data / "demo")
+
+
+@contextmanager
+def hold_demo_home(home: Paths) -> Iterator[None]:
+    """Make the folder, and ensure that no other demo writes its agents and uses its conversations meanwhile."""
+    folder = home.config.parent
+    make_folder(folder)
+    with (folder / ".demo.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Conflict(
+                f"another demo is running in {folder}", fix="Wait until it ends, or set MOOT_HOME to another folder."
+            ) from error
+        yield
 
 
 def share_models(home: Paths, environ: Mapping[str, str]) -> None:

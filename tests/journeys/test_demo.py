@@ -143,6 +143,7 @@ def test_the_recall_shows_the_guest_by_name(shown: dict[str, str]) -> None:
     assert "   writer: " in step
     assert "   critic: " in step
     assert "   you: " in step
+    assert "with many chapters. (killed)" in step
 
 
 @pytest.mark.parametrize("called", CALLED)

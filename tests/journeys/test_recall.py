@@ -40,6 +40,22 @@ async def test_what_was_recalled_says_who_said_it(daemon: LiveDaemon, provider: 
         assert ("assistant", "bob") in [(message.role, message.agent) for message in archive.messages]
 
 
+async def test_what_was_recalled_says_that_its_turn_was_killed(
+    daemon: LiveDaemon, provider: Provider, sender: str
+) -> None:
+    provider.program({"match": "bicycles$", "text": "Once there was a bicycle", "stall_after": 4})
+    async with daemon.client() as talk, daemon.client() as other:
+        speech = talk.start("ada", "Let us speak of bicycles", sender)
+        await speech.until("chunk")
+        await other.kill("ada", sender)
+        await speech.end()
+        await put_away(talk, provider, sender, "sourdough")
+        (archive,) = await talk.recall("ada", "speak", sender)
+        said = {message.content: (message.outcome, message.error) for message in archive.messages}
+        assert said["Let us speak of bicycles"] == ("cancelled", "The run was killed.")
+        assert said["Let us speak of sourdough"][0] in ("", "completed")
+
+
 async def test_the_recall_tool_gives_the_agent_the_words_and_the_voices(
     daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Iterable
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -111,8 +112,7 @@ class Tour(StepOutput):
         whole = pb.GetArchiveMsg(agent="writer", sender=SENDER, number=found[0].number)
         archive = (await connection.request(pb.ClientMessage(get_archive=whole))).archive
         self._say(f"Found in archive {archive.number}:")
-        for entry in archive.messages:
-            self._line(self._speaker(plain_data.dump_message(entry)), entry.content)
+        self._show_messages(plain_data.dump_message(entry) for entry in archive.messages)
         self.steps.append(
             {
                 "step": "recall",
@@ -132,7 +132,10 @@ class Tour(StepOutput):
 
     def _show_history(self) -> None:
         self._heading("Everything is still there.", "moot history writer --all", answered=False)
-        for entry in self.history:
+        self._show_messages(self.history)
+
+    def _show_messages(self, entries: Iterable[dict[str, Any]]) -> None:
+        for entry in entries:
             note = " (killed)" if entry.get("outcome") == "cancelled" else ""
             self._line(self._speaker(entry), entry["content"] + note)
 

@@ -46,8 +46,8 @@ def list_history_messages(
     return messages
 
 
-def list_passages(found: Recollection) -> list[pb.HistoryMessage]:
-    messages = list_history_messages(found.entries, (), (), (found.archive,))
+def list_passages(found: Recollection, runs: Sequence[Run], stopped: Sequence[StoppedTurn]) -> list[pb.HistoryMessage]:
+    messages = list_history_messages(found.entries, runs, stopped, (found.archive,))
     for message, passage in zip(messages, found.passages, strict=True):
         message.offset, message.length = passage.start, len(message.content)
         message.content = message.content[passage.start : passage.end]

@@ -13,14 +13,14 @@ from moot.daemon.requests.history_info import build_archive_info, list_history_m
 from moot.daemon.requests.pages import take_page
 from moot.daemon.requests.reply import Reply
 from moot.daemon.workspaces import Workspaces
-from moot.domain.conversation import ConversationKey
+from moot.domain.conversation import ConversationKey, StoppedTurn
 from moot.domain.deletion import DeletionCounts
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.masks import map_json_strings
 from moot.domain.message import Entry, Message, ToolCall
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
-from moot.domain.run import RunKind, RunStatus
+from moot.domain.run import Run, RunKind, RunStatus
 from moot.domain.user_message import SEND_USER_MESSAGE, UserMessage, find_user_messages
 from moot.engine.asks import Asks
 from moot.engine.gate import Gate
@@ -145,8 +145,24 @@ class RecordRequests:
             raise BadRequest(f"the query is longer than {_LONGEST_QUERY} characters", fix="Use fewer words.")
         limit = min(request.limit or _RECALLED, 50)
         found = await self._store.recall(key, request.query, limit=limit, now=self._clock.now())
-        archives = [build_archive_info(each.archive, self._render_messages(list_passages(each))) for each in found]
+        runs, stopped = await self._find_stopped(key, [entry for each in found for entry in each.entries])
+        archives = [
+            build_archive_info(each.archive, self._render_messages(list_passages(each, runs, stopped)))
+            for each in found
+        ]
         reply.send(pb.ServerMessage(recalled=pb.Recalled(archives=archives)))
+
+    async def _find_stopped(
+        self, key: ConversationKey, entries: Sequence[Entry]
+    ) -> tuple[list[Run], list[StoppedTurn]]:
+        """Return the stopped runs that these entries began, and all turns stopped since the oldest entry."""
+        if not entries:
+            return [], []
+        stopped = await self._store.list_stopped_turns(key, first=min(entry.seq for entry in entries))
+        begun = {turn.user_seq for turn in stopped}
+        ids = {entry.run_id for entry in entries if entry.run_id and entry.seq in begun}
+        runs = [run for run_id in sorted(ids) if (run := await self._store.get_run(run_id)) is not None]
+        return runs, stopped
 
     async def export(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         key = _conversation_key(message.export, principal)

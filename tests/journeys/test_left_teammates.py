@@ -11,6 +11,7 @@ from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, LiveDaemon, eventually, run_cli
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, mate, say, script, spawn, wait
+from tests.talking import Talking
 from tests.teaming import LINGER
 
 CONFIG = PLAIN + '[agent]\nmultiAgent = true\n[security.interceptor]\nsensitive_tools = ["set_title"]\n'
@@ -59,5 +60,35 @@ async def _leave_behind(daemon: LiveDaemon, mark: Path, json_option: list[str]) 
             assert done.stdout == "Gone on.\n"
             assert "teammates that it did not wait for wait for a person" in done.stderr
             assert "moot inbox approve" in done.stderr
-        denied = pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision="deny")
-        await talk.connection.request(pb.ClientMessage(decide_ask=denied))
+        await _deny(talk, ask)
+
+
+@pytest.mark.parametrize("json_option", [["--json"], []])
+async def test_moot_wait_tells_what_a_teammate_asks_that_a_run_left_behind(
+    home: Home, tmp_path: Path, json_option: list[str]
+) -> None:
+    mark = tmp_path / "mark"
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            started = await asyncio.to_thread(run_cli, home, "run", "--bg", f"go on once asked {mark}")
+            await eventually(talk.asks)
+            mark.with_suffix(".go").touch()
+            waited = await asyncio.to_thread(run_cli, home, "wait", started.stdout.strip(), *json_option)
+            (ask,) = await talk.asks()
+            await _deny(talk, ask)
+        assert waited.returncode == 3, waited.stderr
+        if json_option:
+            told = json.loads(waited.stdout)
+            assert (told["ok"], told["error"]["type"]) == (False, "waiting")
+            assert [each["outcome"] for each in told["data"]["runs"]] == ["completed"]
+            assert [each["ask_id"] for each in told["data"]["open_asks"]] == [ask.ask_id]
+            assert [each["instruction"] for each in told["data"]["teammates"]] == ["name it"]
+        else:
+            assert waited.stdout == "Gone on.\n"
+            assert "teammates that it did not wait for wait for a person" in waited.stderr
+            assert "moot inbox approve" in waited.stderr
+
+
+async def _deny(talk: Talking, ask: pb.AskInfo) -> None:
+    denied = pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision="deny")
+    await talk.connection.request(pb.ClientMessage(decide_ask=denied))

@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 
 import click
+from msgspec import Struct
 
 from moot.cli import exits, output
 from moot.cli.connect import daemon_client
 from moot.cli.exits import Exit
 from moot.cli.follow import open_asks
+from moot.cli.follow.left_teammates import LeftTeammates, find_left_by
 from moot.cli.name_completion import complete_runs
 from moot.cli.render import numbers, plain_data, sanitize, terminal
 from moot.cli.render.run_lines import describe_state, describe_wait
@@ -27,6 +29,14 @@ _GROUP_SECONDS = 0.05
 _LINE_COLUMNS = 70
 
 
+class _Waited(Struct, frozen=True):
+    """The runs after the wait, which of them or their descendants wait for a person, and what the ended ones left."""
+
+    found: pb.RunList
+    askers: Sequence[pb.RunInfo]
+    left: LeftTeammates
+
+
 @click.command()
 @click.argument("runs", metavar="RUN...", shell_complete=complete_runs, nargs=-1, required=True)
 @click.option("--any", "any_of_them", is_flag=True, help="Wait until one of them has ended instead of all.")
@@ -36,23 +46,21 @@ def wait(runs: tuple[str, ...], any_of_them: bool, timeout: float | None) -> int
     """Wait until every RUN has ended, and print the results. Waiting does not affect the runs.
 
     Exits with 0 if all of them completed, otherwise as the first that did not: 1 failed, 4 denied, 5 ended by a
-    limit. 124 if the time is up and a run is still active. 3 if a run waits for you and there is no terminal to
-    ask on: answer with `moot inbox`, then wait again.
+    limit. 124 if the time is up and a run is still active. 3 if a run, or a teammate that it left behind, waits for
+    you and there is no terminal to ask on: answer with `moot inbox`, then wait again.
     """
     message = pb.WaitRunsMsg(run_ids=runs, any=any_of_them, until_asked=not _is_watched())
     with output.progress(f"Waiting for {numbers.format_plural(len(runs), 'run')}") as bar:
-        found, askers = asyncio.run(_wait(message, timeout, bar))
-    return _print_results(list(found.runs), askers, timed_out=found.timed_out, any_of_them=any_of_them)
+        waited = asyncio.run(_wait(message, timeout, bar))
+    return _print_results(waited, any_of_them=any_of_them)
 
 
 def _is_watched() -> bool:
     return sys.stderr.isatty() and not output.wants_json()
 
 
-async def _wait(
-    message: pb.WaitRunsMsg, timeout: float | None, bar: Spinner
-) -> tuple[pb.RunList, Sequence[pb.RunInfo]]:
-    """Wait once; returns the state of the runs and those that wait for a person."""
+async def _wait(message: pb.WaitRunsMsg, timeout: float | None, bar: Spinner) -> _Waited:
+    """Wait once."""
     async with daemon_client() as connection:
         if not _is_watched():
             return await _wait_for_runs(connection, message, timeout)
@@ -63,7 +71,7 @@ async def _wait(
                 tasks.create_task(_show_progress(connection, message, changed, bar), name="show progress"),
             )
             try:
-                result: tuple[pb.RunList, Sequence[pb.RunInfo]] | MootError
+                result: _Waited | MootError
                 result = await _wait_for_runs(connection, message, timeout)
             except MootError as error:
                 # Raised outside the task group, which would wrap it in an exception group.
@@ -75,15 +83,14 @@ async def _wait(
     return result
 
 
-async def _wait_for_runs(
-    connection: Connection, message: pb.WaitRunsMsg, timeout: float | None
-) -> tuple[pb.RunList, Sequence[pb.RunInfo]]:
+async def _wait_for_runs(connection: Connection, message: pb.WaitRunsMsg, timeout: float | None) -> _Waited:
     deadline = time.monotonic() + timeout if timeout is not None else float("inf")
     while True:
         message.seconds = min(max(0.0, deadline - time.monotonic()), _LONG_SECONDS)
         found, askers = await _look(connection, message)
         if not found.timed_out or time.monotonic() >= deadline:
-            return found, askers
+            completed = [info.run_id for info in found.runs if info.outcome == "completed"]
+            return _Waited(found, askers, await find_left_by(connection, completed))
 
 
 async def _look(connection: Connection, message: pb.WaitRunsMsg) -> tuple[pb.RunList, Sequence[pb.RunInfo]]:
@@ -123,7 +130,8 @@ def _render_asker(info: pb.RunInfo) -> str:
     return sanitize.line(f"{info.agent} ({info.run_id})")
 
 
-def _print_results(infos: list[pb.RunInfo], askers: Sequence[pb.RunInfo], *, timed_out: bool, any_of_them: bool) -> int:
+def _print_results(waited: _Waited, *, any_of_them: bool) -> int:
+    infos, timed_out = list(waited.found.runs), waited.found.timed_out
     left = [info for info in infos if not info.outcome]
     code, error = _judge(infos)
     if timed_out:
@@ -133,11 +141,15 @@ def _print_results(infos: list[pb.RunInfo], askers: Sequence[pb.RunInfo], *, tim
             TimedOut(f"the time is up and these runs are still active: {names}", fix="Wait again."),
         )
     elif left and not (any_of_them and len(left) < len(infos)):
-        code, error = Exit.WAITING, _waiting_error(left, askers)
-    data = {"runs": [plain_data.dump_run(info) for info in infos], "timed_out": timed_out}
+        code, error = Exit.WAITING, _waiting_error(left, waited.askers)
+    elif error is None and waited.left.asks and not _is_watched():
+        code, error = Exit.WAITING, waited.left.error(len(infos) - len(left))
+    data = {"runs": [plain_data.dump_run(info) for info in infos], "timed_out": timed_out} | waited.left.data()
     output.emit(data, render=lambda _: _render_results(infos), error=error)
     if error is not None and not output.wants_json():
         output.print_error(error)
+    elif error is None and waited.left.asks and _is_watched():
+        output.print_note(waited.left.error(len(infos) - len(left)).message)
     return int(code)
 
 

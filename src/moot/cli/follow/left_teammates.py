@@ -1,5 +1,6 @@
-"""Finds the teammates that a run did not wait for, and what they ask. Used by `follow_run`."""
+"""Finds the teammates that a run did not wait for, and what they ask. Used by `follow_run` and `moot wait`."""
 
+from collections.abc import Collection
 from typing import Any
 
 from msgspec import Struct
@@ -14,15 +15,19 @@ from moot.wire import moot_pb2 as pb
 
 
 class LeftTeammates(Struct, frozen=True):
-    """The active runs below one that has ended, and their open asks, oldest first."""
+    """The active runs below those that have ended, and their open asks, oldest first."""
 
     runs: tuple[pb.RunInfo, ...] = ()
     asks: tuple[pb.AskInfo, ...] = ()
 
-    def error(self) -> WaitingForPerson:
+    def error(self, ended: int = 1) -> WaitingForPerson:
+        """The error that lists what is asked after so many runs have ended."""
+        head = (
+            "the run has ended, and teammates that it" if ended == 1 else "the runs have ended, and teammates that they"
+        )
         shown = [line for info in self.asks for line in open_asks.render_ask(info)]
         return WaitingForPerson(
-            "\n".join(["the run has ended, and teammates that it did not wait for wait for a person:", *shown]),
+            "\n".join([f"{head} did not wait for wait for a person:", *shown]),
             fix=open_asks.render_advice(self.asks[0]),
         )
 
@@ -34,17 +39,20 @@ class LeftTeammates(Struct, frozen=True):
 
 async def find_left(connection: Connection, answer: RunResult) -> LeftTeammates:
     """What a run has left behind; nothing if the daemon does not tell."""
-    if not (answer.has_called_tools and answer.run_id):
-        return LeftTeammates()
+    return await find_left_by(connection, [answer.run_id] if answer.has_called_tools and answer.run_id else [])
+
+
+async def find_left_by(connection: Connection, run_ids: Collection[str]) -> LeftTeammates:
+    """What these runs, which have ended, have left behind; nothing if the daemon does not tell."""
     try:
-        return await _find(connection, answer.run_id)
+        return await _find(connection, run_ids) if run_ids else LeftTeammates()
     except MootError:
         return LeftTeammates()
 
 
-async def _find(connection: Connection, run_id: str) -> LeftTeammates:
+async def _find(connection: Connection, run_ids: Collection[str]) -> LeftTeammates:
     listed = (await connection.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
-    tree = {run_id}
+    tree = set(run_ids)
     found: list[pb.RunInfo] = []
     # Those above come before those they spawned.
     for info in listed:

@@ -69,8 +69,8 @@ async def test_one_wait_is_sent_and_only_events_cause_another_look(monkeypatch: 
 
     connection.info.outcome = "completed"
     connection.ended.set()
-    found, _ = await waiting
-    assert [info.outcome for info in found.runs] == ["completed"]
+    waited = await waiting
+    assert [info.outcome for info in waited.found.runs] == ["completed"]
     # Hours, where a poll would ask for seconds.
     assert connection.waits == [3600.0]
     assert bar.lines.empty()

@@ -85,6 +85,38 @@ def test_a_change_is_noticed_that_leaves_the_size_and_the_time_of_a_file(
     assert daemon.cli_json("rag", "search", "door code", *mine)["data"]["results"] == []
 
 
+def test_a_change_is_noticed_in_all_sources_of_a_file_and_a_folder_may_become_a_file(
+    home: Home, tmp_path: Path
+) -> None:
+    outer = tmp_path / "outer"
+    inner = outer / "inner"
+    inner.mkdir(parents=True)
+    (outer / "door.md").write_text("The door code is zebra.\n")
+    (inner / "window.md").write_text("The window code is tiger.\n")
+    # Nobody looks for changed files within the day.
+    home.furnish(config=f"{BASE}\n[rag]\ncheck_seconds = 86400\n")
+    with daemon_thread(home) as daemon:
+        for place in (outer, outer / "door.md", inner, inner / "window.md"):
+            daemon.cli("rag", "index", str(place))
+
+        def search(query: str) -> list[str]:
+            found = daemon.cli_json("rag", "search", query, "--limit", "1")
+            return [each["text"] for each in found["data"]["results"]]
+
+        assert (search("door code"), search("window")) == (["The door code is zebra."], ["The window code is tiger."])
+        (outer / "door.md").write_text("The door code is puma.\n")
+        assert search("door code zebra") == ["The door code is puma."]
+        (inner / "window.md").unlink()
+        inner.rmdir()
+        inner.write_text("There is no window now.\n")
+        assert search("window tiger") == ["There is no window now."]
+        daemon.cli("rag", "index", str(inner))
+        inner.unlink()
+        inner.symlink_to(inner)
+        assert search("no window, no door") == ["The door code is puma."]
+    assert home.failures() == []
+
+
 def test_what_is_forgotten_is_not_left_in_the_store(daemon: LiveDaemon, sender: str, tmp_path: Path) -> None:
     mine = ("--as", sender)
     (tmp_path / "plan.md").write_text("The plan is called zqdocumentzq.\n")

@@ -230,30 +230,41 @@ class Documents:
         search = partial(self._d.search.search, owner, query, limit=most, source=only, charge=charge)
         notes = await self._refresh(owner, charge)
         found = await search()
-        if await self._mark_changed(owner, found):
-            # A citation has to be found in the file as it is now, not as it was at the last check.
+        renewed: set[int] = set()
+        # A citation has to be found in the file as it is now, not as it was at the last check. Without a passage that
+        # has changed, one of another source may be found that has changed too.
+        while changed := await self._mark_changed(owner, found, renewed):
+            renewed |= changed
             notes = await self._refresh(owner, charge)
             found = await search()
         # A secret may have been stored after the passage was indexed.
         masked = await asyncio.to_thread(lambda: [_mask(each, self._d.redact) for each in found.passages])
         return Found(passages=tuple(masked), notes=(*notes, *found.notes))
 
-    async def _mark_changed(self, owner: ConversationKey, found: Found) -> bool:
-        """Have the sources checked again in which a file that was found has changed; return whether there is one."""
+    async def _mark_changed(self, owner: ConversationKey, found: Found, renewed: set[int]) -> set[int]:
+        """Have the sources checked again in which a file that was found has changed, and return them.
+
+        Sources that this search has renewed are left out.
+        """
         files: dict[int, set[str]] = {}
         for each in found.passages:
             files.setdefault(each.passage.source, set()).add(find_outer_file(each.passage.document))
-        sources = [each for each in await self._d.index.find_sources(owner) if each.number in files]
-        changed = [each for each in sources if await self._has_changed(owner, each, files[each.number])]
-        for source in changed:
-            self._checked.pop(source.number, None)
-        return bool(changed)
+        due = files.keys() - renewed
+        sources = [each for each in await self._d.index.find_sources(owner) if each.number in due]
+        changed = {each.number for each in sources if await self._has_changed(owner, each, files[each.number])}
+        for number in changed:
+            self._checked.pop(number, None)
+        return changed
 
     async def _has_changed(self, owner: ConversationKey, source: Source, files: set[str]) -> bool:
         if source.kind not in (SourceKind.FILE, SourceKind.FOLDER) or self._is_paused(source):
             return False
         known = await self._d.index.list_documents(owner, source.number, sorted(files))
-        states = await self._d.files.find_states(source, files)
+        try:
+            states = await self._d.files.find_states(source, files)
+        except MootError:
+            # Comparing the whole source says what is wrong with it, and other sources are found all the same.
+            return True
         # An archive of which a member could not be read yet has no time.
         timed = [each for each in known if each.modified]
         return any(states.get(each.name) != FileState(each.size, each.modified) for each in timed)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from moot.domain.errors import BadRequest, MootError, NotFound, TooLarge
+from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, TooLarge
 from moot.domain.ports.clock import Clock
 from moot.domain.rag import Source, SourceKind
 from moot.tools.files.confined_paths import ConfinedFolder, translate_errors
@@ -94,6 +94,10 @@ class SourceFiles:
                     if state is not None:
                         states[os.path.normpath(os.path.join(folder, path))] = state
         except NotFound:
+            return {}
+        except Conflict as error:
+            if not isinstance(error.__cause__, NotADirectoryError):
+                raise
             return {}
         return states
 

@@ -134,6 +134,24 @@ async def test_a_source_is_searched_in_full_however_well_others_fit(
     assert all(each["citation"].startswith("orchard/") for each in of_orchard["results"])
 
 
+async def test_the_working_directory_is_named_as_a_source_as_it_is_shown(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    (tmp_path / "jars.txt").write_text("In the cellar there are forty jars of plums.\n")
+    async with daemon.client() as talk:
+        indexed, found, forgotten = await do(
+            talk,
+            provider,
+            sender,
+            call("rag_index", source="."),
+            call("rag_search", query="jars of plums", source="."),
+            call("rag_forget", source="./"),
+            cwd=tmp_path,
+        )
+    assert indexed["place"] == forgotten["place"] == "."
+    assert [each["citation"] for each in found["results"]] == ["jars.txt:1"]
+
+
 async def test_a_citation_is_in_the_file_as_it_is_now(home: Home, provider: Provider, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()

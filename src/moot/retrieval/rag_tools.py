@@ -38,6 +38,11 @@ def _relative_errors(cwd: str) -> Iterator[None]:
         raise
 
 
+def _name_source(source: str, cwd: str) -> str:
+    """Return what a source is found by: its number, place, or the end of its path, which "." is not."""
+    return cwd if source.strip() in (".", "./") else source
+
+
 def build_rag_tools(documents: Documents, answers: Answers) -> list[Tool]:
     return [RagIndex(documents), RagSearch(documents), RagAnswer(answers), RagForget(documents)]
 
@@ -115,7 +120,7 @@ class RagSearch:
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         owner = find_owner(context)
         limit = max(1, min(MOST_RESULTS, int(arguments.get("limit") or _FOUND)))
-        query, source = str(arguments["query"]), str(arguments.get("source") or "")
+        query, source = str(arguments["query"]), _name_source(str(arguments.get("source") or ""), context.cwd)
         with _relative_errors(context.cwd):
             found = await self._documents.search(owner, query, limit=limit, source=source, charge=context.charge)
         data = dump_passages(found, context.cwd)
@@ -154,7 +159,7 @@ class RagAnswer:
         return f"answer from documents: {str(arguments.get('question', ''))[:_LINE]}"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
-        question, source = str(arguments["question"]), str(arguments.get("source") or "")
+        question, source = str(arguments["question"]), _name_source(str(arguments.get("source") or ""), context.cwd)
         with _relative_errors(context.cwd):
             answer = await self._answers.answer(find_owner(context), question, source=source, charge=context.charge)
         return ToolResult(content=_to_json(answer_data(answer, context.cwd)), taint=answer.taint)
@@ -183,7 +188,8 @@ class RagForget:
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         with _relative_errors(context.cwd):
-            report = await self._documents.forget(find_owner(context), str(arguments["source"]))
+            source = _name_source(str(arguments["source"]), context.cwd)
+            report = await self._documents.forget(find_owner(context), source)
         place = shorten_place(report.source.place, context.cwd)
         data = {"status": "forgotten", "place": place, "documents": report.documents}
         return ToolResult(content=_to_json(data), taint=report.source.taint)

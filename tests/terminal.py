@@ -229,7 +229,8 @@ def terminal(
     environment = home.environment(TERM="xterm-256color", PROMPT_TOOLKIT_NO_CPR="1", NO_COLOR=no_color, **extra)
     size = struct.pack("HHHH", rows, columns, 0, 0)
     start = _fork_from_server if can_fork(command, environment) else _fork
-    person = Terminal(*start([*command, *arguments], environment, size), columns)
+    # Without a size, programs take the usual one.
+    person = Terminal(*start([*command, *arguments], environment, size), columns or 80)
     try:
         yield person
     finally:

@@ -96,6 +96,14 @@ def test_ask_renders_markdown_in_a_terminal_and_every_row_stands_there_once(
         assert b"\x1b[0;35mdef" in person.raw
 
 
+def test_a_terminal_that_does_not_say_how_large_it_is_has_eighty_columns(daemon: LiveDaemon, sender: str) -> None:
+    with terminal(daemon.home, "ask", "ada", "guide", "--as", sender, columns=0, rows=0) as person:
+        assert person.wait_for_exit() == 0
+    rows = person.rows.text.split("\n")
+    assert max(map(len, rows)) > 60
+    assert sum("• one item" in row for row in rows) == 1
+
+
 def test_the_answer_of_run_and_attach_is_rendered_too_and_nowhere_without_colours_or_by_setting(
     daemon: LiveDaemon, sender: str
 ) -> None:

@@ -1,7 +1,6 @@
 """`moot ps`: lists the active runs and background commands; `--watch` updates the list."""
 
 import asyncio
-import os
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -181,7 +180,7 @@ def _age(infos: list[pb.RunInfo], jobs: list[pb.JobInfo], seconds: float) -> Non
 
 def _render_screen(infos: list[pb.RunInfo], jobs: list[pb.JobInfo], empty: str = "Nothing is running.") -> str:
     """The whole screen; `empty` stands where there is nothing to list."""
-    columns, lines = os.get_terminal_size(sys.stdout.fileno())
+    columns, lines = terminal.measure_window(sys.stdout)
     rows = run_lines.RunTree(infos, columns, nested=True).rows()
     beside = [row for line in job_lines.render_jobs(jobs, columns) for row in line.split("\n")]
     rows = [*rows, *([""] if rows and beside else []), *beside] or [empty]

@@ -35,7 +35,7 @@ class MarkdownAnswer:
             self._print(message.finish(), [])
 
     def _print(self, finished: list[Line], tail: list[Line]) -> None:
-        size = os.get_terminal_size(sys.stdout.fileno())
+        size = terminal.measure_window(sys.stdout)
         heights = [max(1, -(-count_columns(row) // size.columns)) for row in tail]
         # Only what is still in the window can be erased.
         while sum(heights) >= size.lines:

@@ -1,7 +1,6 @@
 """Follows a run of a workflow: draws its graph on a terminal whenever a step changes, until it has ended."""
 
 import asyncio
-import os
 import sys
 import time
 
@@ -60,7 +59,7 @@ def _next_of(info: pb.WorkflowRunInfo, seconds: float) -> pb.GetWorkflowRunMsg:
 
 
 def _render_screen(info: pb.WorkflowRunInfo) -> str:
-    columns, rows = os.get_terminal_size(sys.stdout.fileno())
+    columns, rows = terminal.measure_window(sys.stdout)
     canvas = Canvas(width=columns, rows=rows, ascii_only=not workflow_lines.can_draw())
     drawn = workflow_lines.render_run(info, time.time(), canvas).split("\n")
     drawn = [*drawn, "", terminal.paint("Ctrl-C leaves; the workflow continues.", dim=True)][: max(1, rows - 1)]

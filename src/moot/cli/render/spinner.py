@@ -1,12 +1,11 @@
 """A progress line on stderr with elapsed time, drawn by a thread."""
 
-import os
 import threading
 import time
 from types import TracebackType
 from typing import TextIO
 
-from moot.cli.render import sanitize
+from moot.cli.render import sanitize, terminal
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _BACK = "\r\x1b[K"
@@ -108,5 +107,5 @@ class Spinner:
         """The text and the seconds in one row of the window as it is now: only the last row could be cleared."""
         seconds = int(time.monotonic() - self._since)
         after = f" {seconds}s" if seconds else ""
-        room = os.get_terminal_size(self._stream.fileno()).columns - 1 - len(f"{_FRAMES[0]} {after}")
+        room = terminal.measure_window(self._stream).columns - 1 - len(f"{_FRAMES[0]} {after}")
         return sanitize.line(self._text, max(1, room)) + after

@@ -13,6 +13,9 @@ from moot.cli.render import flow, sanitize
 _LEAST_LAST = 9
 
 
+# The window of a terminal that does not say how large it is.
+_USUAL_WINDOW = os.terminal_size((80, 24))
+
 # The columns that name a conversation.
 _CONVERSATION = ("AGENT", "SENDER")
 
@@ -30,16 +33,23 @@ def paint(text: str, stream: TextIO | None = None, **style: Any) -> str:
     return click.style(text, **style) if has_colours(stream or sys.stdout) else text
 
 
+def measure_window(stream: TextIO) -> os.terminal_size:
+    """The columns and lines of the terminal on a stream."""
+    size = os.get_terminal_size(stream.fileno())
+    # Serial lines and the pseudo terminals of containers and scripts often have none.
+    return os.terminal_size((size.columns or _USUAL_WINDOW.columns, size.lines or _USUAL_WINDOW.lines))
+
+
 def row_width(stream: TextIO) -> int:
     """The usable width of a row, without the last column, which terminals treat differently; 0 without a terminal."""
-    return max(20, os.get_terminal_size(stream.fileno()).columns - 1) if stream.isatty() else 0
+    return max(20, measure_window(stream).columns - 1) if stream.isatty() else 0
 
 
 def terminal_width() -> int:
     """The columns of the terminal on stdout; 0 without a terminal."""
     if not sys.stdout.isatty():
         return 0
-    return os.get_terminal_size(sys.stdout.fileno()).columns
+    return measure_window(sys.stdout).columns
 
 
 def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -403,6 +403,31 @@ def test_the_command_imports_shows_changes_and_exports(daemon: LiveDaemon, sende
     assert daemon.cli("graph", "show", "nobody", *mine).returncode == 6
 
 
+def test_an_export_with_closed_types_and_predicates_is_imported_in_full(
+    daemon: LiveDaemon, sender: str, tmp_path: Path
+) -> None:
+    mine, copy = ("--as", sender), ("--as", f"{sender}-copy")
+    trees = tmp_path / "trees.json"
+    relations = [{"predicate": "stands_in", "object": "park"}]
+    # More than one part.
+    entities = [{"id": f"tree {number}", "type": "tree", "relations": relations} for number in range(300)]
+    trees.write_text(json.dumps({"predicates": [{"name": "stands_in", "status": "active"}], "entities": entities}))
+    assert daemon.cli_json("graph", "import", str(trees), "--trust", *mine)["data"]["errors"] == []
+    for kind, name, status in (("predicate", "stands_in", "deprecated"), ("type", "tree", "quarantined")):
+        daemon.cli("graph", "promote", kind, name, status, "--reason", "closed", *mine)
+    exported = tmp_path / "export.json"
+    exported.write_text(daemon.cli("graph", "export", *mine).stdout)
+
+    done = daemon.cli_json("graph", "import", str(exported), "--trust", *copy)["data"]
+
+    assert (done["facts"], done["errors"]) == (300, [])
+    states = {each["name"]: each["status"] for each in daemon.cli_json("graph", "types", *copy)["data"]}
+    assert (states["stands_in"], states["tree"]) == ("deprecated", "quarantined")
+    # Nothing new may use them.
+    assert "deprecated" in daemon.cli("graph", "add", "tree 1", "stands_in", "yard", *copy).stderr
+    assert daemon.cli_json("graph", "import", str(trees), "--trust", *copy)["data"]["imported"] == 0
+
+
 def test_a_person_states_a_fact_and_retracts_it(daemon: LiveDaemon, sender: str) -> None:
     mine = ("--as", sender)
     stated = ("graph", "add", "ada", "born_in", "london", "--subject-type", "person", "--from", "1815-12-10")

@@ -131,6 +131,8 @@ class Statement(Struct, frozen=True, kw_only=True):
     now: float
     run_id: str = ""
     taint: frozenset[str] = frozenset()
+    # Kind and name of types and predicates that are closed to new data, but not to what is imported with them.
+    closed_terms: frozenset[tuple[str, str]] = frozenset()
 
 
 class FactConflict(Struct, frozen=True, kw_only=True):

@@ -62,6 +62,11 @@ class Term(Struct, frozen=True, kw_only=True):
     changed_at: float = 0.0
     taint: frozenset[str] = frozenset()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether new data must not use it."""
+        return self.status in _CLOSED
+
 
 class TermUsage(Struct, frozen=True, kw_only=True):
     """How much a type is used."""
@@ -137,7 +142,7 @@ def check_transition(term: Term, target: TermStatus) -> None:
 
 def check_open(term: Term) -> None:
     """Raise if new data must not use the type or predicate."""
-    if term.status in _CLOSED:
+    if term.is_closed:
         raise Conflict(
             f"the {term.kind} {term.name!r} is {term.status}: {term.reason or 'no reason is recorded'}",
             fix=f"Use another {term.kind}, or change its status first.",

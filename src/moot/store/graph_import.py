@@ -24,6 +24,10 @@ _REASON = "imported as an alias"
 def import_entities(
     rows: GraphRows, entities: Sequence[NewEntity], declared: Sequence[Term], statement: Statement
 ) -> Imported:
+    if not statement.run_id:
+        # An export also has what was stated before its types and predicates were closed.
+        closed = frozenset((term.kind, term.name) for term in declared if term.is_closed)
+        statement = replace(statement, closed_terms=closed)
     work = _Import(rows, statement)
     for term in declared:
         work.declare(term)
@@ -118,12 +122,12 @@ class _Import:
         types: dict[str, str] = {}
         uses = [(entity.id, entity.type)]
         for new in entity.facts:
-            check_term(rows, TermKind.PREDICATE, new.predicate, proposes=False)
+            check_term(rows, TermKind.PREDICATE, new.predicate, self._statement, proposes=False)
             uses += [(new.subject, new.subject_type), (new.object, new.object_type)]
         for entity_id, type_name in uses:
             if not type_name:
                 continue
-            check_term(rows, TermKind.TYPE, type_name, proposes=True)
+            check_term(rows, TermKind.TYPE, type_name, self._statement)
             row = rows.find_entity(entity_id)
             known = types.get(entity_id) or ((row.type or find_type_of(rows.list_group(row.root))) if row else "")
             if known and known != type_name:

@@ -22,12 +22,15 @@ from moot.store.graph_rows import GraphRows
 MOST_CHANGES = 500
 
 
-def check_term(rows: GraphRows, kind: TermKind, name: str, *, proposes: bool) -> Term | None:
+def check_term(
+    rows: GraphRows, kind: TermKind, name: str, statement: Statement, *, proposes: bool = True
+) -> Term | None:
     """Return a type or predicate that data may use; None if it is unknown and whoever `proposes` may add it."""
     terms = rows.load_terms()
     known = terms.get((kind, name))
     if known is not None:
-        check_open(known)
+        if (kind, name) not in statement.closed_terms:
+            check_open(known)
     elif proposes:
         check_proposal(terms, kind, name)
     else:
@@ -37,7 +40,7 @@ def check_term(rows: GraphRows, kind: TermKind, name: str, *, proposes: bool) ->
 
 def use_term(rows: GraphRows, kind: TermKind, name: str, statement: Statement, *, proposes: bool = True) -> list[str]:
     """Check that data may use a type or predicate; propose it if it is unknown. Return what was proposed."""
-    if check_term(rows, kind, name, proposes=proposes) is not None:
+    if check_term(rows, kind, name, statement, proposes=proposes) is not None:
         return []
     reason = "used for the first time"
     status = TermStatus.PROPOSED

@@ -119,8 +119,12 @@ def _read_file(path: Path) -> str:
 
 
 def _split(parsed: ParsedGraph) -> Iterator[tuple[Sequence[_Piece], str]]:
-    """Return the parts to send: the entities of each, and its document. The first declares types and predicates."""
+    """Return the parts to send: the entities of each, and its document. The first declares types and predicates.
+
+    The others repeat those that are closed to new data: only what comes with their declaration may use them.
+    """
     declared = [_dump_term(term) for term in parsed.declared]
+    closed = [_dump_term(term) for term in parsed.declared if term.is_closed]
     part: list[_Piece] = []
     items: list[dict[str, Any]] = []
     size = facts = 0
@@ -130,7 +134,7 @@ def _split(parsed: ParsedGraph) -> Iterator[tuple[Sequence[_Piece], str]]:
         is_full = len(part) == _PART_ROWS or size + length > _PART_CHARACTERS or facts + count > _PART_FACTS
         if part and is_full:
             yield part, _build_document(items, declared)
-            part, items, size, facts, declared = [], [], 0, 0, []
+            part, items, size, facts, declared = [], [], 0, 0, closed
         part.append(piece)
         items.append(item)
         size += length

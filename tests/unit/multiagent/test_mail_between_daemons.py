@@ -214,7 +214,8 @@ async def test_without_the_broker_mail_is_queued_and_flows_when_it_returns() -> 
     broker.stop()
     began = VirtualClock().monotonic()
     sent = await desk.send("ada", "bob", "hello")
-    assert (sent.delivered_to, VirtualClock().monotonic() - began) == ((), 2.0)
+    # A run that sends many messages does not wait for each.
+    assert (sent.delivered_to, VirtualClock().monotonic() - began) == ((), 0.0)
     assert sent.unreachable_reasons == (
         f"queued for goal {goal.id}: the broker is unavailable; it is sent when it returns",
     )

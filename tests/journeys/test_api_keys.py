@@ -113,6 +113,18 @@ def test_where_there_is_no_keyring_the_vault_is_named(daemon: DaemonThread, guar
     assert (daemon.home.path / "config.toml").read_text() == LISTEN
 
 
+def test_a_keyring_that_the_daemon_cannot_use_is_reported_as_such(daemon: DaemonThread, guarded: Provider) -> None:
+    backend = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring", "LATE_KEY": KEY}
+    done = init(daemon, guarded, "--api-key-env", "LATE_KEY", "--key-store", "keyring", **backend)
+
+    assert done["exit"] == 1
+    error = done["error"]
+    assert isinstance(error, dict)
+    assert "the daemon cannot use own" in error["message"]
+    assert "with --key-store vault" in error["fix"]
+    assert "--key-store env" not in error["fix"]
+
+
 def test_a_wrong_key_is_refused_and_nothing_is_stored(daemon: DaemonThread, guarded: Provider) -> None:
     done = init(daemon, guarded, "--api-key-env", "BAD_KEY", BAD_KEY="sk-tests-wrong-key")
 

@@ -61,6 +61,13 @@ def _store_in_keyring(name: str, key: str) -> None:
         ) from error
 
 
+def advise_key_place(reference: str) -> str:
+    """What to do about a key that the daemon does not find where it was stored."""
+    if reference.startswith("keyring:"):
+        return "Run `moot init` with --key-store vault, or restart the daemon where it can use the keyring."
+    return "Run `moot init` without --key-store env, or restart the daemon where the key is set."
+
+
 def describe_key_place(reference: str) -> str:
     kind, _, name = reference.partition(":")
     if kind == "secret":

@@ -17,7 +17,14 @@ from moot.cli.connect import daemon_client, ensure_running, find_paths, send_req
 from moot.cli.program import program_name
 from moot.cli.render import sanitize
 from moot.cli.setup import providers
-from moot.cli.setup.api_keys import KEY_STORES, describe_key_place, is_stored, store_key, with_stored_key
+from moot.cli.setup.api_keys import (
+    KEY_STORES,
+    advise_key_place,
+    describe_key_place,
+    is_stored,
+    store_key,
+    with_stored_key,
+)
 from moot.cli.setup.broken_config import make_startable, read_or_repair
 from moot.cli.setup.config_edit import set_default_model, set_default_name, write_config
 from moot.cli.setup.failed_completion import explain_failure, explain_unused_key
@@ -147,7 +154,7 @@ def _require_ready(home: Paths, model: ModelConfig) -> None:
     if problem:
         raise ModelError(
             f"{home.config} was written, but the daemon cannot use {model.name}: {problem}",
-            fix="Run `moot init` without --key-store env, or restart the daemon where the key is set.",
+            fix=advise_key_place(model.api_key),
         )
 
 

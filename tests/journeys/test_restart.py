@@ -1,5 +1,8 @@
 """After a crash everything acknowledged is there, what was in flight says so, and what waited runs."""
 
+import asyncio
+import socket
+
 import pytest
 from msgspec.structs import replace
 
@@ -9,9 +12,10 @@ from moot.domain.message import assistant
 from moot.domain.run import Outcome, RunEnd
 from moot.store.sqlite import open_store
 from moot.wire import moot_pb2 as pb
-from tests.daemon_process import PROVIDER_CONFIG, Home, eventually, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, eventually, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
+from tests.talking import Talking
 
 CONFIG = PROVIDER_CONFIG
 
@@ -44,6 +48,36 @@ async def test_a_run_in_flight_is_interrupted_and_the_history_says_so(
         assert shown[0]["outcome"] == "interrupted"
     assert len(provider.bodies()) == 2
     assert provider.faults() == []
+
+
+async def test_a_start_that_fails_because_a_port_is_taken_interrupts_nothing_that_waited(
+    home: Home, provider: Provider
+) -> None:
+    provider.program({"text": "half of what it wanted to say", "stall_after": 4})
+    with running(home) as daemon:
+        async with daemon.client() as talk, daemon.client() as other:
+            speech = talk.start("ada", "hello")
+            await speech.until("chunk")
+            await other.start("ada", "and later").until("queued")
+            daemon.kill_9()
+    config = home.path / "config.toml"
+    configured = config.read_text()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config.write_text(configured.replace('tcp = "off"', f'tcp = "127.0.0.1:{taken.getsockname()[1]}"'))
+        started = await asyncio.to_thread(run_cli, home, "serve")
+    assert started.returncode == 78, started.stderr
+    config.write_text(configured)
+    assert len(provider.bodies()) == 1
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await eventually(lambda: _has_ended(talk, "and later"))
+            assert [each.outcome for each in (await talk.history("ada")).messages] == ["interrupted", "completed", ""]
+    assert len(provider.bodies()) == 2
+
+
+async def _has_ended(talk: Talking, content: str) -> bool:
+    messages = (await talk.history("ada")).messages
+    return not await talk.active() and content in [each.content for each in messages]
 
 
 async def test_a_crash_with_results_that_are_not_on_disk_reruns_nothing_and_the_next_turn_is_valid(

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from random import Random, SystemRandom
 
@@ -275,11 +276,7 @@ async def running(paths: Paths, redactor: Redactor, clock: Clock = _SYSTEM_CLOCK
     """Run a complete daemon that accepts connections; drain it on exit."""
     async with AsyncExitStack() as stack:
         hold_home(paths, stack)
-        if paths.restore_plan.exists():
-            # A restore was interrupted after it was decided.
-            from moot.daemon.backup.restore import finish_restore  # noqa: PLC0415 - hardly ever needed
-
-            await asyncio.to_thread(finish_restore, paths)
+        await _finish_restore(paths)
         config = ConfigFile(paths.config, last_good=paths.data / "config.last-good.toml")
         storage = await open_storage(config, paths, clock)
         stack.push_async_callback(storage.store.close)
@@ -294,12 +291,14 @@ async def running(paths: Paths, redactor: Redactor, clock: Clock = _SYSTEM_CLOCK
         stack.push_async_callback(daemon.broker.close)
         await daemon.broker.start()
         await daemon.bus.reserve_numbers()
+        # Before any run goes on, because a daemon that cannot have its ports ends, and would interrupt it.
+        ports = _open_ports(daemon, stack)
         await daemon.recover()
         stack.push_async_callback(daemon.runtime.peers.stop)
         listeners: list[Listener] = [await unix.listen(paths.socket, daemon.serving)]
         stack.push_async_callback(_close_listeners, daemon, listeners)
         reach("daemon.listening")
-        listeners.extend(await _listen_on_network(daemon))
+        listeners.extend(await _listen_on_network(daemon, ports))
         expire = daemon.supervisor.repeat(_EXPIRE_SECONDS, daemon.admission.expire)
         daemon.supervisor.start("expire connections", expire)
         daemon.telemetry.start(daemon.supervisor)
@@ -307,6 +306,14 @@ async def running(paths: Paths, redactor: Redactor, clock: Clock = _SYSTEM_CLOCK
         daemon.supervisor.start("read the keyring", daemon.reloader.register_keyring())
         daemon.supervisor.start("tidy", daemon.supervisor.repeat(_TIDY_SECONDS, daemon.tidy))
         yield daemon
+
+
+async def _finish_restore(paths: Paths) -> None:
+    """Complete a restore that was interrupted after it was decided."""
+    if paths.restore_plan.exists():
+        from moot.daemon.backup.restore import finish_restore  # noqa: PLC0415 - hardly ever needed
+
+        await asyncio.to_thread(finish_restore, paths)
 
 
 async def _close_listeners(daemon: Daemon, listeners: list[Listener]) -> None:
@@ -318,22 +325,34 @@ async def _close_listeners(daemon: Daemon, listeners: list[Listener]) -> None:
         await listener.close()
 
 
-async def _listen_on_network(daemon: Daemon) -> list[Listener]:
-    """Open the configured listeners. A default port that is taken is reported, and the daemon starts without it."""
-    opened: list[Listener] = []
+def _open_ports(daemon: Daemon, stack: AsyncExitStack) -> dict[str, socket.socket]:
+    """Open the configured ports. A default port that is taken is reported, and the daemon starts without it."""
+    ports: dict[str, socket.socket] = {}
     listen = daemon.config.current.listen
     if listen.tcp != "off":
         with _reporting_taken_port(daemon.facts):
-            listener = await tcp.listen(listen.tcp, daemon.serving)
-            daemon.facts.tcp = listener.address
-            opened.append(listener)
+            ports["tcp"] = stack.enter_context(tcp.open_port(listen.tcp))
     if listen.http != "off":
         from moot.daemon.listen import http  # noqa: PLC0415 — a web server is not loaded where none is configured
 
         with _reporting_taken_port(daemon.facts):
-            page = await http.listen(listen.http, daemon.serving)
-            daemon.facts.http = f"http://{page.address}"
-            opened.append(page)
+            ports["http"] = stack.enter_context(http.open_port(listen.http))
+    return ports
+
+
+async def _listen_on_network(daemon: Daemon, ports: Mapping[str, socket.socket]) -> list[Listener]:
+    """Accept connections at the open ports."""
+    opened: list[Listener] = []
+    if "tcp" in ports:
+        listener = await tcp.listen(ports["tcp"], daemon.serving)
+        daemon.facts.tcp = listener.address
+        opened.append(listener)
+    if "http" in ports:
+        from moot.daemon.listen import http  # noqa: PLC0415 — loaded already
+
+        page = await http.listen(ports["http"], daemon.serving)
+        daemon.facts.http = f"http://{page.address}"
+        opened.append(page)
     return opened
 
 

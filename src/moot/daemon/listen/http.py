@@ -122,10 +122,13 @@ class _FirstConnection(asyncio.Protocol):
             transport.resume_reading()
 
 
-async def listen(configured: str, serving: Serving) -> HttpListener:
-    """Listen on the configured host:port, or near the default port. Raise ConfigError if that fails."""
-    wanted = parse_listen(configured, default_port=HTTP_PORT, setting="listen.http")
-    bound = bind(wanted, setting="listen.http")
+def open_port(configured: str) -> socket.socket:
+    """Take the configured host:port, or the default port. Raise ConfigError if that fails."""
+    return bind(parse_listen(configured, default_port=HTTP_PORT, setting="listen.http"), setting="listen.http")
+
+
+async def listen(bound: socket.socket, serving: Serving) -> HttpListener:
+    """Accept the connections of an open port."""
     host, port = get_bound_address(bound)
     listener = HttpListener(host, port, serving)
     # What has arrived is parsed at once: thousands of tiny chunks or frames of a client would hold the loop.

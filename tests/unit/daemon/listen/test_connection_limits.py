@@ -26,16 +26,16 @@ UPGRADE = (
     "GET /ws HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
-LISTENERS: dict[str, Callable[[str, Serving], Awaitable[Listener]]] = {
-    "tcp": tcp.listen,
-    "http": http.listen,
-    "websocket": http.listen,
+LISTENERS: dict[str, Callable[[Serving], Awaitable[Listener]]] = {
+    "tcp": lambda serving: tcp.listen(tcp.open_port("127.0.0.1:0"), serving),
+    "http": lambda serving: http.listen(http.open_port("127.0.0.1:0"), serving),
+    "websocket": lambda serving: http.listen(http.open_port("127.0.0.1:0"), serving),
 }
 
 
 @asynccontextmanager
 async def opened(house: House, name: str) -> AsyncIterator[str]:
-    listener = await LISTENERS[name]("127.0.0.1:0", house.serving)
+    listener = await LISTENERS[name](house.serving)
     try:
         yield listener.address
     finally:

@@ -47,7 +47,7 @@ class Web:
 @asynccontextmanager
 async def opened() -> AsyncIterator[Web]:
     house = House()
-    listener = await http.listen("127.0.0.1:0", house.serving)
+    listener = await http.listen(http.open_port("127.0.0.1:0"), house.serving)
     try:
         async with aiohttp.ClientSession() as client:
             yield Web(client, listener.address, house)
@@ -134,7 +134,7 @@ def test_our_own_names_are_answered(host: str) -> None:
 def test_an_address_that_was_configured_is_answered() -> None:
     async def scene() -> None:
         house = House()
-        listener = await http.listen("127.0.0.2:0", house.serving)
+        listener = await http.listen(http.open_port("127.0.0.2:0"), house.serving)
         async with aiohttp.ClientSession() as client, client.get(f"http://{listener.address}/healthz") as response:
             assert response.status == 200
         await listener.close()

@@ -101,7 +101,7 @@ def test_a_websocket_that_stalls_gets_one_error(caplog: pytest.LogCaptureFixture
     async def scene() -> None:
         house, speaker = House(max_unsent=UNSENT), Speaker()
         house.handlers.on["stream"] = speaker.stream
-        listener = await http.listen("127.0.0.1:0", house.serving)
+        listener = await http.listen(http.open_port("127.0.0.1:0"), house.serving)
         headers = {"Authorization": f"Bearer {house.bot.secret}"}
         async with (
             aiohttp.ClientSession() as client,

@@ -20,7 +20,7 @@ KILL = pb.ClientMessage(request_id=3, kill=pb.KillMsg(agent="crab"))
 
 @asynccontextmanager
 async def opened(house: House) -> AsyncIterator[str]:
-    listener = await tcp.listen("127.0.0.1:0", house.serving)
+    listener = await tcp.listen(tcp.open_port("127.0.0.1:0"), house.serving)
     try:
         yield listener.address
     finally:

@@ -25,7 +25,7 @@ WebSocket = aiohttp.ClientWebSocketResponse
 
 @asynccontextmanager
 async def opened(house: House, *, token: str = "", headers: dict[str, str] | None = None) -> AsyncIterator[WebSocket]:
-    listener = await http.listen("127.0.0.1:0", house.serving)
+    listener = await http.listen(http.open_port("127.0.0.1:0"), house.serving)
     shown = {"Authorization": f"Bearer {token}"} if token else {}
     try:
         async with (
@@ -261,7 +261,7 @@ _BEGUN = {
 def test_the_rest_of_a_message_of_a_known_client_must_follow_however_small_it_is(begun: bytes, is_early: bool) -> None:
     async def scene() -> None:
         house = House()
-        listener = await http.listen("127.0.0.1:0", house.serving)
+        listener = await http.listen(http.open_port("127.0.0.1:0"), house.serving)
         try:
             reader, writer = await asyncio.open_connection(*listener.address.split(":"))
             head = f"GET /ws HTTP/1.1\r\nHost: {listener.address}\r\nAuthorization: Bearer {house.bot.secret}\r\n"
@@ -312,7 +312,7 @@ def test_a_client_that_answers_heartbeats_for_days_stays_connected() -> None:
 def test_a_client_that_sends_very_many_small_frames_is_disconnected(flood: bytes) -> None:
     async def scene() -> None:
         house = House()
-        listener = await http.listen("127.0.0.1:0", house.serving)
+        listener = await http.listen(http.open_port("127.0.0.1:0"), house.serving)
         try:
             reader, writer = await asyncio.open_connection(*listener.address.split(":"))
             head = f"GET /ws HTTP/1.1\r\nHost: {listener.address}\r\nAuthorization: Bearer {house.bot.secret}\r\n"
@@ -355,7 +355,7 @@ def test_little_is_read_at_once_however_much_has_arrived(monkeypatch: pytest.Mon
 
     async def scene() -> None:
         house = House()
-        listener = await http.listen("127.0.0.1:0", house.serving)
+        listener = await http.listen(http.open_port("127.0.0.1:0"), house.serving)
         try:
             reader, writer = await asyncio.open_connection(*listener.address.split(":"))
             head = f"POST /api HTTP/1.1\r\nHost: {listener.address}\r\nAuthorization: Bearer {house.bot.secret}\r\n"

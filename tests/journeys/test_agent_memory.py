@@ -110,6 +110,13 @@ async def test_a_memory_is_replaced_recalled_and_forgotten_by_its_agent_alone(
     # Another agent of the same person neither finds nor forgets it.
     (others, theirs) = await use("bob", call("recall", query="boat"), call("forget", key="boat"))
     assert (others["count"], theirs["message"]) == (0, "There is no memory boat.")
+    # Its key may be written with accents that are characters of their own.
+    composed, apart = "caf\u00e9", "cafe\u0301"
+    (_, overwritten) = await use("ada", save(apart, "It opens at seven."), save(composed, "It opens at eight."))
+    assert overwritten["message"] == f"{composed} was overwritten."
+    (shown,) = remembering.cli_json("memory", "show", apart, "--as", "sue")["data"]
+    assert (shown["key"], shown["content"]) == (composed, "It opens at eight.")
+    assert remembering.cli("memory", "forget", apart, "--yes", "--as", "sue").returncode == 0
     (gone, nothing) = await use("ada", call("forget", key=" boat "), call("recall", query="boat"))
     assert (gone["status"], gone["message"], nothing["count"]) == ("forgotten", "boat is forgotten.", 0)
     assert remembering.cli_json("memory", "--as", "sue")["data"] == []

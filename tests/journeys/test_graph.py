@@ -428,6 +428,23 @@ def test_an_export_with_closed_types_and_predicates_is_imported_in_full(
     assert daemon.cli_json("graph", "import", str(trees), "--trust", *copy)["data"]["imported"] == 0
 
 
+def test_an_accent_may_be_a_character_of_its_own(daemon: LiveDaemon, sender: str, tmp_path: Path) -> None:
+    mine = ("--as", sender)
+    composed, apart = "Zo\u00eb", "Zoe\u0308"
+    table = tmp_path / "people.csv"
+    table.write_text(f"name,m\u00fctze\n{apart},red\n")
+    assert daemon.cli("graph", "import", str(table), "--type", "person", "--trust", *mine).returncode == 0
+    table.write_text(f"name,mu\u0308tze\n{composed},blue\n")
+    daemon.cli("graph", "import", str(table), "--type", "person", "--trust", *mine)
+    daemon.cli("graph", "add", apart, "knows", "ada", *mine)
+
+    for spelling in (composed, apart):
+        (fact,) = daemon.cli_json("graph", "facts", spelling, *mine)["data"]
+        assert (fact["subject"], fact["object"]) == (composed, "ada")
+        shown = daemon.cli("graph", "show", spelling, *mine).stdout.splitlines()
+        assert shown == [f"{composed} (person)", "\u2502  m\u00fctze: blue", "\u2514\u2500 knows \u2192 ada"]
+
+
 def test_a_person_states_a_fact_and_retracts_it(daemon: LiveDaemon, sender: str) -> None:
     mine = ("--as", sender)
     stated = ("graph", "add", "ada", "born_in", "london", "--subject-type", "person", "--from", "1815-12-10")

@@ -305,6 +305,16 @@ def test_the_commands_list_search_save_and_forget(daemon: LiveDaemon, sender: st
     assert daemon.cli("knowledge", *mine).stdout == "No knowledge yet.\n"
 
 
+def test_a_key_is_found_whichever_way_its_accents_and_spaces_are_written(daemon: LiveDaemon, sender: str) -> None:
+    mine = ("--as", sender)
+    composed, apart = "caf\u00e9 hours", "cafe\u0301  hours"
+    daemon.cli("knowledge", "save", composed, "It opens at seven.", *mine)
+    assert daemon.cli("knowledge", "save", apart, "It opens at eight.", *mine).stdout == "Saved version 2.\n"
+    for spelling in (composed, apart):
+        assert len(daemon.cli_json("knowledge", "history", spelling, *mine)["data"]) == 2
+    assert daemon.cli("knowledge", "forget", apart, "--yes", *mine).stdout == "Forgot 2 versions.\n"
+
+
 async def test_the_command_shows_and_cleans_up_what_was_learned(
     daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:

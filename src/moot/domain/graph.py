@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from moot.domain.errors import BadRequest
 from moot.domain.mail import UNVERIFIED_TAINT
-from moot.domain.text import clean
+from moot.domain.text import clean, normalize_name
 
 ID_LENGTH = 200
 VALUE_LENGTH = 4_096
@@ -220,8 +220,8 @@ class FactFilter(Struct, frozen=True, kw_only=True):
 
 
 def normalize_id(value: str, what: str) -> str:
-    """Return the id of an entity on one line with single spaces. Raises if it is empty or too long."""
-    found = " ".join(clean(value).split())
+    """Return the id of an entity as it is stored. Raises if it is empty or too long."""
+    found = normalize_name(value)
     if not found:
         raise BadRequest(f"missing {what} parameter", fix="Name an entity.")
     if len(found) > ID_LENGTH:

@@ -26,7 +26,7 @@ from moot.domain.graph import (
     normalize_id,
 )
 from moot.domain.ontology import Term, TermKind, TermStatus, check_name, parse_status, parse_validity
-from moot.domain.text import clean
+from moot.domain.text import clean, normalize_name
 
 # Rows and characters of what a tool imports at once; a person imports a file in parts of this size.
 MOST_ROWS = 2_000
@@ -139,7 +139,7 @@ def _find_delimiter(text: str) -> str:
 def _check_header(row: Sequence[str]) -> list[str]:
     if len(row) > MOST_PROPERTIES + 1:
         raise BadRequest(f"the header has {len(row)} columns", fix=f"An entity has at most {MOST_PROPERTIES}.")
-    header = [" ".join(clean(field).split()) for field in row]
+    header = [normalize_name(field) for field in row]
     repeated = sorted(field for field, count in Counter(header).items() if count > 1)
     if "" in header or repeated:
         problem = f"names {repeated[0]!r} twice" if repeated and repeated[0] else "has an empty name"
@@ -338,7 +338,7 @@ def read_properties(fields: dict[str, Any], *, skip_nested: bool = False) -> dic
             if not skip_nested:
                 raise BadRequest(f"the property {name[:40]!r} is not a text, a number or a boolean", fix="")
         elif value is not None and value != "":
-            found[" ".join(clean(name).split())] = _render_value(value)
+            found[normalize_name(name)] = _render_value(value)
     return found
 
 

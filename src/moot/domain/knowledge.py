@@ -8,7 +8,7 @@ from msgspec import Struct
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest
 from moot.domain.near_names import suggest_name
-from moot.domain.text import clean
+from moot.domain.text import normalize_name
 
 KEY_LENGTH = 200
 CONTENT_LENGTH = 16_384
@@ -93,8 +93,10 @@ def is_result(key: str) -> bool:
 
 
 def normalize_key(value: str) -> str:
-    """Return a key as one line with single spaces, so that different spellings match."""
-    key = " ".join(clean(value).split())
+    """Return a key as it is stored. That of a result names its owner exactly."""
+    if is_result(value):
+        return value
+    key = normalize_name(value)
     if not key:
         raise BadRequest("the key is empty", fix="Give the entry a short name.")
     if len(key) > KEY_LENGTH:

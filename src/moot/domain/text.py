@@ -350,6 +350,15 @@ def _may_become_tag(text: str, place: int) -> bool:
     return any(reserved.startswith(name) for reserved in RESERVED_TAGS)
 
 
+def normalize_name(text: str) -> str:
+    """Return a name as one line with single spaces and composed letters, so that different spellings match.
+
+    Files of some systems have an accent as a character of its own, which looks the same.
+    """
+    name = " ".join(clean(text).split())
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
 def clean(text: str) -> str:
     """Make text from a tool or a model safe to store and send: no NUL, no half of a surrogate pair."""
     if "\x00" in text:

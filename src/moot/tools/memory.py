@@ -14,7 +14,7 @@ from moot.domain.ports.agent_data import Memories
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
-from moot.domain.text import clean
+from moot.domain.text import clean, normalize_name
 
 _FOUND = 10
 _MOST_FOUND = 50
@@ -158,8 +158,8 @@ class MemoryForget:
 
 
 def _normalize_key(value: Any) -> str:
-    """Normalise a key to one line with single spaces, so that different spellings match."""
-    key = " ".join(clean(str(value)).split())
+    """Return a key as it is stored."""
+    key = normalize_name(str(value))
     if not key:
         raise BadRequest("the key is empty", fix="Give the memory a short name.")
     return key

@@ -15,6 +15,7 @@ from moot.cli.render import numbers, sanitize, terminal
 from moot.client.connection import Connection
 from moot.domain.errors import NotFound
 from moot.domain.near_names import suggest_name
+from moot.domain.text import normalize_name
 from moot.wire import moot_pb2 as pb
 
 
@@ -105,7 +106,7 @@ def _fetch(agent: str, sender: str, query: str = "") -> list[pb.MemoryInfo]:
 
 
 def _require(key: str, agent: str, sender: str) -> list[pb.MemoryInfo]:
-    everything = _fetch(agent, sender)
+    key, everything = normalize_name(key), _fetch(agent, sender)
     found = [each for each in everything if each.key == key]
     if not found:
         near = suggest_name(key, {each.key for each in everything})

@@ -26,6 +26,7 @@ from moot.domain.graph_import import MOST_ROWS, check_rows, parse_json
 from moot.domain.ontology import Term, TermKind, TermStatus, parse_period, parse_status
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.graph import Graph
+from moot.domain.text import normalize_name
 from moot.tools.graph.graph_tool import read_fact
 from moot.tools.threads import run_in_thread
 from moot.wire import moot_pb2 as pb
@@ -115,12 +116,13 @@ class GraphRequests:
         return pb.GraphPage(facts=facts, entities=[_entity_info(entity)], truncated=walked.is_cut)
 
     async def _list_facts(self, request: pb.ReadGraphMsg, owner: str) -> pb.GraphPage:
-        if request.node:
+        node = normalize_name(request.node)
+        if node:
             # An unknown name is an error with the nearest one.
-            await self._graph.get_entity(owner, request.node)
+            await self._graph.get_entity(owner, node)
         wanted = FactFilter(
-            about=request.node,
-            object=request.object,
+            about=node,
+            object=normalize_name(request.object),
             predicate=request.predicate,
             subject_type=request.type,
             during=None if request.all and not request.at else self._find_period(request),

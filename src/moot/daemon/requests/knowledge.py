@@ -95,9 +95,10 @@ class KnowledgeRequests:
         return page
 
     async def _list_versions(self, request: pb.ReadKnowledgeMsg, owner: str) -> pb.KnowledgePage:
-        found = await self._knowledge.list_versions(KnowledgeReader(owner), request.key)
+        key = normalize_key(request.key)
+        found = await self._knowledge.list_versions(KnowledgeReader(owner), key)
         if not found:
-            raise await self._missing(owner, request.key)
+            raise await self._missing(owner, key)
         return pb.KnowledgePage(entries=map(_entry_info, found))
 
     async def _save(self, request: pb.ChangeKnowledgeMsg, owner: str) -> pb.KnowledgeChanged:
@@ -116,9 +117,10 @@ class KnowledgeRequests:
         return pb.KnowledgeChanged(version=saved.version, is_new=saved.is_new)
 
     async def _forget(self, request: pb.ChangeKnowledgeMsg, owner: str) -> pb.KnowledgeChanged:
-        count = await self._knowledge.forget(owner, request.key)
+        key = normalize_key(request.key)
+        count = await self._knowledge.forget(owner, key)
         if not count:
-            raise await self._missing(owner, request.key)
+            raise await self._missing(owner, key)
         return pb.KnowledgeChanged(count=count)
 
     async def _missing(self, owner: str, key: str) -> NotFound:

@@ -582,6 +582,40 @@ async def test_another_key_under_a_known_name_is_refused_until_the_name_is_forgo
         await node.stop()
 
 
+async def test_a_daemon_that_is_renamed_while_it_runs_is_there_once() -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    goal = await laptop.talk("bob")
+    laptop.connection.name = "phone"
+    await pass_time(4.0)
+    assert desk.list_peers("ada") == {"bob@phone": True}
+    assert (await desk.send("ada", "bob", "hello")).delivered_to == (goal.id,)
+    for node in (desk, laptop):
+        await node.stop()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_mail_flows_between_daemons_that_were_both_renamed(*, restarts: bool) -> None:
+    broker = MemoryBroker(VirtualClock())
+    desk, laptop = await start_two(broker)
+    if restarts:
+        await laptop.kill()
+        laptop.name = "phone"
+        await laptop.start()
+        await laptop.talk("bob")
+    else:
+        laptop.connection.name = "phone"
+    await pass_time(15.0)
+    desk.connection.name = "tower"
+    await pass_time(15.0)
+    goal = await laptop.talk("bob")
+    assert (await desk.send("ada", "bob@phone", "hello")).delivered_to == (goal.id,)
+    await pass_time(3.0)
+    assert await laptop.bodies("bob") == ["hello"]
+    for node in (desk, laptop):
+        await node.stop()
+
+
 async def test_of_two_daemons_with_one_name_the_second_takes_no_part() -> None:
     broker = MemoryBroker(VirtualClock())
     desk, laptop = await start_two(broker)

@@ -144,6 +144,7 @@ class RemoteDirectory:
         before = self._records.get(record.name)
         if before is not None and before.started_at == record.started_at and record.number <= before.number:
             return False
+        self._forget_earlier_name(record)
         self._records[record.name] = record
         self._found.clear()
         self._refused_stores.pop(record.name, None)
@@ -154,6 +155,14 @@ class RemoteDirectory:
         is_new = record.name not in self._live or before is None or before.started_at != record.started_at
         self._live[record.name] = now
         return is_new
+
+    def _forget_earlier_name(self, record: PresenceRecord) -> None:
+        """Note that a daemon which was renamed while it runs is no longer there under its earlier name."""
+        for name, earlier in list(self._records.items()):
+            is_same_process = (earlier.key, earlier.started_at) == (record.key, record.started_at)
+            if is_same_process and name != record.name and earlier.number < record.number:
+                del self._records[name]
+                self._live.pop(name, None)
 
     def forget_live(self) -> None:
         """Note that no other daemon can be there: this one has left the broker for good."""
@@ -258,7 +267,9 @@ class RemoteDirectory:
     def may_publish_to(self, store: int) -> bool:
         """Whether a store would accept mail of this daemon, as far as is known."""
         names = [name for name, daemon in self._known.items() if daemon.store == store]
-        return not self.problem and not any(map(self.explain_unreachable, names))
+        # A daemon that was renamed has also the names that it had before: what was heard under those is out of date.
+        live = [name for name in names if name in self._live]
+        return not self.problem and not any(map(self.explain_unreachable, live or names))
 
     def list_daemons(self) -> list[DaemonStatus]:
         return [self._describe(daemon) for _, daemon in sorted(self._known.items())]

@@ -272,6 +272,19 @@ async def test_the_first_end_wins(store: Store) -> None:
 
 
 @stored
+async def test_an_end_is_refused_behind_text_that_was_not_stored(store: Store) -> None:
+    await store.begin(request(), now=1.0)
+
+    with pytest.raises(Conflict, match="not stored"):
+        await store.end(KEY, "run-1", DONE, [assistant("hello")], now=2.0, after=2)
+
+    assert await contents(store) == [(1, "hi")]
+    assert [run.status for run in await store.list_runs(KEY)] == [RunStatus.RUNNING]
+    await store.end(KEY, "run-1", DONE, [assistant("hello")], now=3.0, after=1)
+    assert await contents(store) == [(1, "hi"), (2, "hello")]
+
+
+@stored
 async def test_nothing_is_appended_by_a_run_that_has_ended_or_never_was(store: Store) -> None:
     await turn(store, 1, "done")
     with pytest.raises(Conflict):

@@ -92,6 +92,16 @@ async def test_what_is_asked_again_counts_its_attempts_since_the_last_decision(s
 
 
 @with_storage
+async def test_an_attempt_that_was_used_counts_as_decided(storage: Storage) -> None:
+    await begin(storage)
+    await storage.asks.open(approval())
+    granted = await storage.asks.decide("ask-1", attempt=1, decision=Decision.ONCE, by="owner", now=2.0)
+    await storage.asks.use(granted, now=3.0)
+    again = await storage.asks.open(approval(opened_at=4.0))
+    assert (again.state, again.attempt, again.decided_attempts) == (AskState.PENDING, 2, 1)
+
+
+@with_storage
 async def test_the_oldest_question_is_answered_once(storage: Storage) -> None:
     await begin(storage)
     for ask in (question(2), question(1), question(3, expires_at=5.0)):

@@ -132,6 +132,20 @@ async def test_a_full_guest_does_not_compact_and_its_count_is_not_the_primarys(h
     assert summaries(provider) == []
 
 
+async def test_a_guest_sees_less_if_its_provider_counts_more_tokens_than_the_estimate(
+    home: Home, provider: Provider
+) -> None:
+    provider.program({"match": "^bob$", "text": "Here.", "usage": full(1_700)})
+    with daemon_thread(small(home, "bob")) as daemon:
+        async with daemon.client() as talk:
+            await fill(talk, 2)
+            await talk.say("ada", "bob", guest="bob")
+            assert (await talk.say("ada", "and now", guest="bob")).outcome == "completed"
+    first, second = provider.bodies()[-2:]
+    assert LEFT_OUT not in words(first)
+    assert LEFT_OUT in words(second)
+
+
 async def test_the_primarys_count_holds_over_a_guests_turn(home: Home, provider: Provider) -> None:
     provider.program({"match": "^one$", "text": "1", "usage": full()}, {"match": "^two$", "text": "2"}, summarised())
     with daemon_thread(home) as daemon:

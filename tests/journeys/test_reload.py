@@ -1,5 +1,6 @@
 """Files a person edits while the daemon runs: what is good counts from now on, what is broken changes nothing."""
 
+import json
 import signal
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,16 @@ from tests.fake_provider import Provider
 from tests.talking import Talking
 
 CONFIG = PROVIDER_CONFIG
+KEY = "canary-5f2c9e71d04b"
+LEAKING = f'''
+from moot.tools import tool
+
+
+@tool(safety="safe")
+async def look() -> str:
+    """Look."""
+    return "the key is {KEY}"
+'''
 
 
 def config_of(home: Home) -> Path:
@@ -44,6 +55,24 @@ async def test_a_good_configuration_counts_from_the_reload_on(home: Home, provid
         "/v1/chat/completions",
         "/v1/messages",
     ]
+
+
+async def test_a_key_that_only_the_new_configuration_names_is_hidden_before_it_is_used(
+    home: Home, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LATE_KEY", KEY)
+    (home.path / "tools").mkdir()
+    (home.path / "tools" / "tools.py").write_text(LEAKING)
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            text = config_of(home).read_text()
+            home.write_config(text.replace('model = "c"\n', 'model = "c"\napi_key = "env:LATE_KEY"\n'))
+            assert list((await reloaded(talk)).flaws) == []
+            provider.program({"match": "look", "calls": [{"name": "look", "arguments": {}}], "then": {"text": "Ok."}})
+            (result,) = (await talk.say("ada", "look")).of("tool_result")
+    assert result.output.startswith("the key is ")
+    assert KEY not in result.output
+    assert KEY not in json.dumps(provider.bodies())
 
 
 async def test_a_broken_configuration_is_told_with_its_line_and_the_last_good_one_stays(

@@ -95,3 +95,27 @@ async def test_a_long_result_is_delivered_once_wherever_the_daemon_is_killed(
             await eventually(lambda: asked(home, _DELIVERED) == 1)
             await eventually_idle(home, talk)
     assert asked(home, _ANSWERS) + asked(home, _REPORTS) == 1
+
+
+async def test_results_of_two_turns_are_reported_apart_each_in_the_tree_of_its_turn(home: Home) -> None:
+    home.write_script(script(
+        lead("^go (?P<task>[a-z]+)", spawn("{task}"), say("Begun."), say("Begun.")),
+        lead("^hold", hang=True), ANY, HEARD, mate("^[a-z]+$", delay_seconds=0.3, reply="Done."),
+    ))  # fmt: skip
+    ended = "SELECT count(*) FROM runs WHERE kind = 'teammate' AND status = 'ended'"
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            for task in ("one", "two", "three"):
+                await talk.say("moot", f"go {task}")
+            # While the conversation is busy, the results gather.
+            busy = talk.start("moot", "hold")
+            await eventually(lambda: asked(home, ended) == 3)
+            await busy.until("start")
+            await talk.kill("moot")
+            await eventually_idle(home, talk)
+    reported = home.query(
+        "SELECT reports.root_id, mates.root_id FROM deliveries JOIN runs AS reports ON reports.id = deliveries.run_id"
+        " JOIN runs AS mates ON mates.id = item_id"
+    )
+    assert len(reported) == 3
+    assert all(report == mate_root for report, mate_root in reported)

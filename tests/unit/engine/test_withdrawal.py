@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from moot.domain.errors import NotFound, StoreError
+from moot.domain.run import RunRequest
 from moot.models.scripted import Rule
 from tests.daemon_process import eventually
 from tests.unit.engine.engine_kit import engine
@@ -36,5 +37,18 @@ async def test_a_message_that_is_withdrawn_while_the_disk_refuses_it_is_not_told
             assert (await withdrawing).id == "two"
             await waiting
         assert desk.runs.list_waiting(ADA) == []
+        desk.runs.kill(ADA)
+        await active
+
+
+async def test_a_report_of_a_teammate_cannot_be_withdrawn(tmp_path: Path) -> None:
+    async with engine(tmp_path, Rule(hang=True)) as desk:
+        active = desk.start("hello", "one")
+        await eventually(lambda: desk.runs.active(ADA) == "one")
+        report = RunRequest(id="two", key=ADA, speaker="ada", content="It is done.", author="operator")
+        await desk.runs.submit(report)
+        with pytest.raises(NotFound, match="no message waits"):
+            await desk.runs.withdraw(ADA)
+        assert len(desk.runs.list_waiting(ADA)) == 1
         desk.runs.kill(ADA)
         await active

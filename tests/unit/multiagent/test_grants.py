@@ -12,7 +12,7 @@ from moot.domain.ask import AskKind, grant_id
 from moot.domain.config import InterceptorConfig
 from moot.domain.events import AskOpened, EventBody
 from moot.domain.ports.hook import GateCall
-from moot.domain.ports.tool import RunContext
+from moot.domain.ports.tool import RunContext, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.run import Run, RunRequest, RunStatus, Spawn
 from moot.multiagent.teammates.grants import Grants
@@ -75,5 +75,40 @@ async def test_a_call_that_was_not_asked_about_does_not_replace_the_ask_of_anoth
             admitted = await asyncio.gather(earlier, later)
             assert [cast(GateCall, each).approved for each in admitted] == [True, False]
             assert await asks.list_pending() == []
+    finally:
+        await store.close()
+
+
+async def test_a_tool_that_was_removed_while_its_grant_was_requested_is_not_run(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "moot.db", SystemClock())
+    try:
+        await talk(store)
+        opened, tools = asyncio.Event(), {"send": Send()}
+        live = LiveRuns(cast(Any, None), SetClock())
+        request = RunRequest(id="run-1", key=ADA, speaker="ada", content="")
+        live.add(Run(request=request, status=RunStatus.RUNNING, created_at=1.0, spawn=Spawn(allowed_tools=("read",))))
+        asks = asks_over(store)
+        grants = Grants(
+            live=live,
+            asks=asks,
+            sealer=cast(Any, None),
+            config=InterceptorConfig,
+            tools=lambda: tools,
+            traces=cast(Any, None),
+        )
+
+        def emit(event: EventBody) -> None:
+            if isinstance(event, AskOpened):
+                opened.set()
+
+        call = GateCall(id="c1", tool=tools["send"], arguments={}, context=replace(context(), emit=emit))
+        async with asyncio.timeout(30):
+            admitting = asyncio.create_task(grants.admit(call))
+            await opened.wait()
+            tools.clear()
+            await asks.decide(grant_id("run-1", "send"), attempt=1, decision=Decision.ONCE, by="owner")
+            refused = await admitting
+        assert isinstance(refused, ToolResult)
+        assert (refused.is_error, refused.content) == (True, "send is no longer available; it was not run.")
     finally:
         await store.close()

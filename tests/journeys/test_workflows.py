@@ -319,6 +319,12 @@ async def test_an_agent_has_no_other_work_and_sees_no_other_workflows(daemon: Li
         ):
             assert "ada cannot start work of" in await ada("workflow_run", yaml_content=source)
             assert "ada cannot start work of" in await ada("workflow_save", name="x", yaml_content=source)
+        # It replaces only what it could have saved.
+        mine = flow(step("a", "walk as ada", agent="ada"))
+        await use(talk, sender, "workflow_save", name="ours", yaml_content=flow(step("a", "hello")))
+        assert "is not only of ada. Choose another name." in await ada("workflow_save", name="ours", yaml_content=mine)
+        assert "hello" in daemon.cli("workflow", "show", "ours", "--as", sender).stdout
+        assert [(await ada("workflow_save", name="own", yaml_content=mine))["status"] for _ in "12"] == ["saved"] * 2
         theirs = await start(talk, sender, flow(step("a", "hello")))
         await until(talk, sender, theirs, "completed")
         assert "there is no workflow run" in await ada("workflow_status", run_id=theirs)

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +16,7 @@ from moot.automation.workflow_library import SaveOrder, WorkflowLibrary
 from moot.automation.workflow_reach import WorkflowReach
 from moot.automation.workflow_start import WorkflowStart, find_person_key, list_agents
 from moot.domain.ask import Binding
-from moot.domain.errors import BadRequest, Conflict, MootError, TooLarge
+from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, TooLarge
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.ports.workflows import Workflows
 from moot.domain.prompt import Safety, ToolSpec
@@ -338,7 +339,20 @@ class WorkflowSaveTool:
         await self._library.check(order)
         # It may say when it runs, and what is saved replaces what is scheduled under its name.
         self._chooser.check(context, list_agents(await self._executor.parse(order.source)))
+        await self._check_replaced(order, context)
         return order
+
+    async def _check_replaced(self, order: SaveOrder, context: RunContext) -> None:
+        """Raise Conflict if it replaces a workflow that the agent could not run: others rely on what that does."""
+        if self._chooser.may_direct(order.owner.agent):
+            return
+        with suppress(NotFound):
+            known = await self._library.load(order.owner.sender, order.name)
+            try:
+                self._chooser.check(context, list_agents(await self._executor.parse(known.source)))
+            except MootError:
+                message = f"there is a workflow {order.name!r} that is not only of {order.owner.agent}"
+                raise Conflict(message, fix="Choose another name.") from None
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> str:
         order = await self._check(arguments, context)

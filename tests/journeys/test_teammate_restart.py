@@ -1,5 +1,6 @@
 """The daemon stops while teammates work: they go on, or what is not known of them is told."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from moot.daemon.clock import ManualClock
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import DaemonProcess, Home, eventually, running
+from tests.daemon_process import DaemonProcess, Home, eventually, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, made, mate, say, script, spawn, wait
 from tests.talking import Talking
@@ -64,6 +65,28 @@ async def test_a_teammate_goes_on_from_its_last_step_and_no_call_is_made_twice(
             assert (done["status"], done["result"]) == ("completed", "All written.")
     assert (work / "0.txt").read_text() == "a second time would overwrite this"
     assert [(work / f"{number}.txt").read_text() for number in (1, 2, 3)] == ["once"] * 3
+
+
+async def test_a_teammate_goes_on_after_a_start_that_failed(home: Home) -> None:
+    home.write_script(script(lead("^go", spawn("work"), wait(), say("{result}")), mate("^work", hang=True)))
+    with running(home) as daemon:
+        async with daemon.client() as talk:
+            run_id = await spawned(talk)
+        stop(daemon, "kill")
+    path = home.path / "run" / "moot.sock"
+    path.unlink()
+    path.write_text("not a socket")
+    started = await asyncio.to_thread(run_cli, home, "serve")
+    assert started.returncode == 78, started.stderr
+    assert started.stderr.count("is not a socket") == 1
+    path.unlink()
+    home.write_script(script(ANY, HEARD, mate("^work", say("All done."))))
+    with daemon_thread(home) as again:
+        async with again.client() as talk:
+            done = await called(talk, "", "agent_wait", agent_id=run_id)
+            assert (done["status"], done["result"]) == ("completed", "All done.")
+        logged = again.cli_json("logs", "--daemon", "--level", "error")["data"]
+    assert ["is not a socket" in each["message"] for each in logged] == [True]
 
 
 @pytest.mark.parametrize("how", ["kill", "terminate"])

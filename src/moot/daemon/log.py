@@ -18,6 +18,8 @@ from moot.daemon.paths import Paths, make_folder
 _BYTES = 8 * 1024 * 1024
 _KEPT = 4
 _CONSOLE_LINES = 1000
+# `extra` of a record for the file only, because standard error gets it from somebody else.
+NOT_ON_CONSOLE = {"is_on_console": False}
 
 
 class _JsonLines(logging.Formatter):
@@ -110,5 +112,6 @@ def start_logging(paths: Paths, redaction: logging.Filter) -> None:
     console = _Console()
     console.setLevel(logging.WARNING)
     console.addFilter(redaction)
+    console.addFilter(lambda record: getattr(record, "is_on_console", True))
     logging.basicConfig(level=logging.INFO, handlers=[lines, console], force=True)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)

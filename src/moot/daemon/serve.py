@@ -10,9 +10,10 @@ from moot import __version__
 from moot.daemon.app import Daemon, describe_addresses, serve_until
 from moot.daemon.descriptors import raise_descriptor_limit
 from moot.daemon.interpreter import tune_interpreter
-from moot.daemon.log import start_logging
+from moot.daemon.log import NOT_ON_CONSOLE, start_logging
 from moot.daemon.paths import Paths
 from moot.daemon.readiness import ReadinessNotifier
+from moot.domain.errors import MootError
 from moot.redaction.redactor import LogRedaction, Redactor
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,11 @@ def serve(paths: Paths) -> int:
     except ImportError:
         runner = asyncio.Runner()
     with runner:
-        return runner.run(_serve(paths, redactor))
+        try:
+            return runner.run(_serve(paths, redactor))
+        except MootError as error:
+            logger.error("the daemon ends: %s. %s", error.message, error.fix, extra=NOT_ON_CONSOLE)
+            raise
 
 
 async def _serve(paths: Paths, redactor: Redactor) -> int:

@@ -240,14 +240,19 @@ def _differ_by_one(one: str, other: str) -> bool:
 # ---- points in time -------------------------------------------------------------------------------
 
 _DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
+_COMPACT_DATE = re.compile(r"(\d{4})(\d{2})(\d{2})")
+# Python reads a week as the first instant of its Monday.
+_WEEK = re.compile(r"\d{4}-?W", re.IGNORECASE)
 
 
 def parse_period(text: str, what: str) -> Period:
     """Return the time that a text names: an instant, or all of a day, a month or a year in UTC."""
     plain = text.strip()
     try:
-        if found := _DATE.fullmatch(plain):
+        if found := _DATE.fullmatch(plain) or _COMPACT_DATE.fullmatch(plain):
             return _parse_date(*found.groups())
+        if _WEEK.match(plain):
+            raise ValueError(plain)
         instant = datetime.fromisoformat(plain)
         if instant.tzinfo is None:
             instant = instant.replace(tzinfo=UTC)

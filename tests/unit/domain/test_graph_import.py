@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moot.domain.errors import MootError
+from moot.domain.errors import BadRequest, MootError
 from moot.domain.graph_import import parse_csv, parse_json, parse_jsonl
+from moot.domain.ontology import parse_period, parse_validity
 
 FIELDS = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=6)
 VALUES = st.recursive(
@@ -67,6 +68,15 @@ def test_the_last_day_of_the_calendar_is_no_end() -> None:
     (entity,) = parse_json(document).entities
     assert entity.facts[0].valid is not None
     assert entity.facts[0].valid.end == inf
+
+
+def test_a_day_is_a_whole_day_however_it_is_written_and_a_week_is_refused() -> None:
+    assert parse_period("20211231", "at") == parse_period("2021-12-31", "at")
+    ended = parse_validity("20210101", "20211231")
+    assert ended == parse_validity("2021", "2021")
+    for week in ("2021-W52", "2021W525", "2021-W52-5T10:00"):
+        with pytest.raises(BadRequest, match="is not a time"):
+            parse_period(week, "at")
 
 
 def test_empty_rows_and_repeated_ids_of_a_table_are_refused() -> None:

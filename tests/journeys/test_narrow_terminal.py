@@ -16,11 +16,19 @@ ENDLESS = "--again " * 32
 FAILURE = (
     "The server of the model is not there: " + "it was looked for everywhere and in vain, " * 5 + "and that was all"
 )
+QUESTION = {
+    "question": "Which colour should the roof of the house at the end of the street have this summer?",
+    "options": [
+        {"label": "Red", "description": "A warm colour that most of the houses in this street already have"},
+        {"label": "Blue", "description": "A cold colour that none of the houses in this street have until now"},
+    ],
+}
 SCRIPT = script(
     {"match": "^fail", "error": FAILURE},
     {"match": "^one", "steps": [call("exec", command=f"make {OPTIONS} --one"), say("Done.")]},
     {"match": "^two", "steps": [call("exec", command=f"make {OPTIONS} --two"), say("Done.")]},
     {"match": "^endless", "steps": [call("exec", command=f"make {ENDLESS}--last"), say("Done.")]},
+    {"match": "^which", "steps": [call("ask_user", questions=[QUESTION]), say("Done.")]},
     {"match": "^costly", "reply": "Done.", "usage": {"prompt": 12400, "completion": 60}},
     {"reply": "You said: {user}"},
 )
@@ -76,6 +84,18 @@ def test_what_is_asked_is_broken_between_words(daemon: LiveDaemon, arguments: li
             assert ask_id not in told
     finally:
         settle(daemon, ask_id)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_question_is_broken_between_words(daemon: LiveDaemon, columns: int) -> None:
+    arguments = ("ask", "ada", "which", "--as", f"which-{columns}")
+    with terminal(daemon.home, *arguments, columns=columns) as person:
+        person.wait_for("answer ›")
+        rows = person.rows.text.split("\n")
+        person.enter("2")
+        assert person.wait_for_exit() == 0
+    assert max(map(len, rows)) < columns
+    assert str(QUESTION["question"]) in " ".join(" ".join(rows).split())
 
 
 def test_a_rule_is_never_cut_and_says_whose_it_is(daemon: LiveDaemon) -> None:

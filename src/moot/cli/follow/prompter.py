@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 
 from moot.cli import output, prompts
-from moot.cli.render import approvals, asker_lines, questions, terminal
+from moot.cli.render import approvals, asker_lines, flow, questions, terminal
 from moot.wire import moot_pb2 as pb
 
 OpenedAsk = pb.AskUserEvent | pb.ApprovalEvent
@@ -83,14 +83,12 @@ class Prompter:
         self._show()
 
     def _show(self) -> None:
-        ask = self._open[0]
+        ask, width = self._open[0], terminal.row_width(sys.stderr)
         if isinstance(ask, pb.AskUserEvent):
-            output.print_note(
-                "\n".join([*asker_lines.render_asker(ask), *questions.render_prompt(ask.questions[len(self._given)])])
-            )
+            shown = [*asker_lines.render_asker(ask), *questions.render_prompt(ask.questions[len(self._given)])]
+            output.print_note("\n".join(flow.wrap_text(line, width, indent="    ") for line in shown))
             self._prompt("answer › ")
         else:
-            width = terminal.row_width(sys.stderr)
             output.print_note(
                 "\n".join([*approvals.render_approval(ask, width=width), *approvals.render_choices(ask, width)])
             )

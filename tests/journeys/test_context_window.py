@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from moot.domain.errors import ModelError
+from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
@@ -199,6 +200,16 @@ async def test_instructions_and_tools_are_counted_where_the_provider_does_not(ho
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
             await talk.say("ada", "one")
+            assert len((await talk.say("ada", "two")).of("compacted")) == 1
+
+
+async def test_instructions_that_a_reload_has_lengthened_are_counted(home: Home, provider: Provider) -> None:
+    provider.program({"match": "^one$", "text": "1", "usage": full(70_000)}, summarised())
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "one")
+            home.write_agent("ada", "You are ada. " + "Rye is best. " * 6_000)
+            await talk.ask(reload=pb.ReloadMsg())
             assert len((await talk.say("ada", "two")).of("compacted")) == 1
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, StoppedTurn
 from moot.domain.message import Entry, Message, Role, ToolCall, begins_turn
 from moot.domain.ports.store import Store
-from moot.domain.prompt import Transcript
+from moot.domain.prompt import ToolSpec, Transcript
 from moot.domain.run import Outcome, RunEnd
 from moot.domain.scope import TOOL_SEARCH
 from moot.domain.text import LARGE_TEXT, defuse
@@ -49,6 +49,8 @@ class History:
         self._clear_entries()
         # By agent (empty for the primary): the index of its last entry whose request was counted by the provider.
         self._counted: dict[str, int] = {}
+        # By agent: the system blocks and tools of the last request that was counted, if this daemon has sent it.
+        self.counted_with: dict[str, tuple[tuple[str, ...], tuple[ToolSpec, ...]]] = {}
         # Messages before the history that are not part of it.
         self._opening: tuple[Message, ...] = ()
         self._transcripts: dict[bool, Transcript] = {}

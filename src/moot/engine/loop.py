@@ -197,8 +197,8 @@ class Loop:
             cost = turn.model.cost(reply.usage)
             progress.usage += reply.usage
             progress.cost += cost
-            # Stored with the reply, unless the speaker saw only part of the history.
-            state.context_tokens = 0 if state.view is not None else reply.usage.prompt
+            # Stored with the reply.
+            state.count_context(reply.usage.prompt)
         # If the provider reports no usage, it is estimated, so that limits still apply.
         usage = reply.usage or Usage(prompt=estimated, completion=len(reply.text) // 4 if estimated else 0)
         turn.budget.settle(hold, usage, cost, state.began + progress.elapsed)

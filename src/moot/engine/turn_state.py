@@ -282,7 +282,23 @@ class TurnState(Struct, kw_only=True):
 
     def estimate_tokens(self) -> int:
         """Return the tokens of the next request: the provider's count plus an estimate of the rest."""
-        return self.turn.history.count_tokens(self.turn.request.guest) or self.estimate_text_tokens()
+        counted = self.turn.history.count_tokens(self.turn.request.guest)
+        return max(1, counted + self._estimate_growth()) if counted else self.estimate_text_tokens()
+
+    def count_context(self, tokens: int) -> None:
+        """Keep the provider's count of the last request, unless the speaker saw only part of the history."""
+        if tokens and self.view is None:
+            self.context_tokens = tokens
+            self.turn.history.counted_with[self.turn.request.guest] = self._build_system(), self.specs
+
+    def _estimate_growth(self) -> int:
+        """Estimate by how many tokens instructions and tools have grown since the request that was counted last.
+
+        A reload changes them, a search loads tools, and the last step of a budget has none.
+        """
+        now = self._build_system(), self.specs
+        before = self.turn.history.counted_with.get(self.turn.request.guest, now)
+        return 0 if before == now else _estimate_standing(*now) - _estimate_standing(*before)
 
     def estimate_text_tokens(self) -> int:
         """Estimate the tokens of the next request from its text alone."""
@@ -290,9 +306,12 @@ class TurnState(Struct, kw_only=True):
 
     def estimate_fixed_tokens(self) -> int:
         """Estimate the tokens of what is sent beside the conversation: instructions, framing and tools."""
-        tokens = sum(map(estimate_text, self._build_system()))
-        tokens += sum(map(estimate_message, (*self._build_context(), *self.briefing.tail)))
-        return tokens + estimate_tools(self.specs)
+        beside = sum(map(estimate_message, (*self._build_context(), *self.briefing.tail)))
+        return _estimate_standing(self._build_system(), self.specs) + beside
+
+
+def _estimate_standing(system: tuple[str, ...], specs: tuple[ToolSpec, ...]) -> int:
+    return sum(map(estimate_text, system)) + estimate_tools(specs)
 
 
 def _render_silence(turn: Turn) -> str:

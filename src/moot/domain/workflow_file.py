@@ -36,6 +36,7 @@ _MAX_PARALLEL = 64
 _MAX_ATTEMPTS = 10
 _MAX_COMPARISONS = 4_000
 _MAX_SECONDS = 86_400.0
+_SHOWN_IN_CIRCLE = 10
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6}(?:\.\d{1,3})?)s)?")
@@ -346,7 +347,9 @@ class _Reader:
         ancestors = Ancestors(by_id)
         cycle = find_cycle(by_id)
         if cycle:
-            path = " → ".join((*cycle, cycle[0]))
+            # A circle may have all steps of a file.
+            shown = cycle if len(cycle) <= _SHOWN_IN_CIRCLE else (*cycle[: _SHOWN_IN_CIRCLE - 2], "…", cycle[-1])
+            path = " → ".join((*shown, cycle[0]))
             self.report(self._find_dependency(cycle), f"the steps depend on each other in a circle: {path}")
         for name, other, place, what in self._uses:
             if other not in known:

@@ -104,6 +104,13 @@ steps:
     ]
 
 
+def test_a_long_circle_is_not_written_out() -> None:
+    steps = "".join(f"  - {{id: s{at}, prompt: p, depends_on: [s{(at + 1) % 300}]}}\n" for at in range(300))
+    (problem,) = find_problems(f"name: x\nsteps:\n{steps}", ["moot"])
+    assert problem.count("→") == 10
+    assert problem.partition(" → … → ")[2] in ("s299 → s0", "s298 → s299")
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

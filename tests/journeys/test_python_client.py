@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from moot.client import (
     Ended,
     EventInfo,
     Gap,
+    Limits,
     Moot,
     Question,
     Queued,
@@ -330,6 +332,18 @@ async def test_errors_are_the_same_classes_and_a_failed_run_has_its_reply(daemon
         assert isinstance(ended, Ended)
         run = await moot.run(ended.reply.run_id)
         assert (run.kind, run.outcome, run.has_ended) == ("turn", "model_error", True)
+
+
+async def test_an_option_that_does_not_exist_is_an_error_and_starts_nothing(daemon: LiveDaemon, sender: str) -> None:
+    unknown: Any = {"limit": Limits(steps=1)}
+    async with AsyncMoot(home=daemon.home.path, sender=sender) as moot:
+        with pytest.raises(TypeError, match="unknown keyword arguments: 'limit'; known are: .*limits"):
+            await moot.ask("ada", "hello", **unknown)
+        with pytest.raises(TypeError, match="'guest'"):
+            await moot.start_run("hello", "ada", **{"guest": "bob"} | unknown)
+        with Moot(home=daemon.home.path, sender=sender) as sync, pytest.raises(TypeError, match="'limit'"):
+            sync.stream("ada", "hello", **unknown)
+        assert [each for each in await moot.conversations() if each.sender == sender] == []
 
 
 async def test_runs_are_started_waited_for_and_repeated(daemon: LiveDaemon, sender: str) -> None:

@@ -19,6 +19,7 @@ from moot.client.options import (
     RunOptions,
     TurnOptions,
     Verdict,
+    check_options,
 )
 from moot.client.turn import Turn, check_reply, decide_message, reply_message, start_turn
 from moot.client.values import (
@@ -187,6 +188,7 @@ class AsyncMoot:
 
     async def start_run(self, text: str, agent: str = "", **options: Unpack[RunOptions]) -> RunInfo:
         """Start a background run; without an agent, of the root agent. It continues without a client."""
+        check_options(options, RunOptions.__optional_keys__)
         message = pb.StartRunMsg(
             agent=agent,
             content=text,
@@ -265,6 +267,7 @@ class AsyncMoot:
     # ---- shared with the synchronous client ----
 
     def start_turn(self, agent: str, text: str, options: TurnOptions) -> Turn:
+        check_options(options, AsyncAskOptions.__optional_keys__)
         if self._sender and not options.get("sender"):
             options = options | {"sender": self._sender}
         return start_turn(agent, text, options, is_local=self._link.is_local)

@@ -1,6 +1,6 @@
 """The options of `ask`, `stream` and `start_run`, and the types of their callbacks. Used by both clients."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Literal, TypedDict
 
 from msgspec import Struct
@@ -71,3 +71,10 @@ class RunOptions(TypedDict, total=False):
     tools: Sequence[str]
     limits: Limits
     message_id: str
+
+
+def check_options(options: Mapping[str, object], known: Collection[str]) -> None:
+    """Raise TypeError for options that do not exist: `limit=` for `limits=` would be a run without limits."""
+    if unknown := options.keys() - known:
+        names = ", ".join(map(repr, sorted(unknown)))
+        raise TypeError(f"unknown keyword arguments: {names}; known are: {', '.join(sorted(known))}")

@@ -125,6 +125,18 @@ async def seqs_seen(store: Store) -> tuple[int, list[int]]:
 
 
 @stored
+async def test_what_follows_an_archive_is_not_changed_once_messages_do(store: Store) -> None:
+    await turn(store, 1, "one")
+    await store.open_stretch(KEY, closing=archived(2, summary=""))
+    await turn(store, 2, "two")
+    with pytest.raises(Conflict, match="messages were added"):
+        await store.open_stretch(KEY, closing=None, resumed=1)
+    loaded = await store.load(KEY)
+    assert loaded is not None
+    assert [entry.message.content for entry in loaded.entries] == ["question 2", "two"]
+
+
+@stored
 async def test_a_new_stretch_begins_empty_and_an_archive_can_be_resumed(store: Store) -> None:
     await turn(store, 1, "one")
     await store.archive(KEY, archived(2))

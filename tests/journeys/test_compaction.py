@@ -109,6 +109,8 @@ async def test_compacting_twice_makes_two_archives_in_order(
     daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:
     provider.program(summarised("First came rye. More."), summarised("Then came wheat. More."))
+    # An echo of the request would tell the first summary as well.
+    provider.program({"match": "wheat$", "text": "Wheat it is."})
     async with daemon.client() as talk:
         await talk.say("ada", "rye", sender)
         await talk.compact("ada", sender)

@@ -337,6 +337,20 @@ async def test_a_summary_that_is_refused_as_too_long_is_written_in_shorter_passe
     assert max(len(words(each)) for each in rest) <= len(words(first))
 
 
+async def test_the_passes_of_a_summary_that_fails_are_paid_for(home: Home, provider: Provider) -> None:
+    home.write_config((home.path / "config.toml").read_text() + "\n[compaction]\nauto = false\n")
+    with daemon_thread(small(home, "ada")) as daemon:
+        async with daemon.client() as talk:
+            await fill(talk, 8)
+            before = sum(each.prompt for each in await talk.usage(agent="ada"))
+            provider.program(summarised(usage=full(700)), {"match": "Write the summary now", "status": 400})
+            with pytest.raises(ModelError):
+                await talk.compact("ada")
+            assert len(summaries(provider)) == 2
+            after = sum(each.prompt for each in await talk.usage(agent="ada"))
+    assert after == before + 700
+
+
 async def test_where_compaction_is_switched_off_a_refusal_is_told(home: Home, provider: Provider) -> None:
     home.write_config((home.path / "config.toml").read_text() + "\n[compaction]\nauto = false\n")
     provider.program({"match": "^one$", "text": "1"}, refused("^two$"))

@@ -83,6 +83,13 @@ async def test_steps_under_way_are_taken_and_not_waited_for() -> None:
     assert await budget.reserve(Need(), Limits(), NOTHING) == Shortfall("steps", shared=True)
 
 
+@pytest.mark.parametrize(("is_teammate", "count"), [(False, 3), (True, 2)])
+def test_steps_under_way_are_taken_where_only_steps_are_limited(is_teammate: bool, count: int) -> None:
+    budget = Budget(Limits(steps=3), NOTHING)
+    holds = [budget.reserve_step(Limits(), 0, is_teammate=is_teammate) for _ in range(4)]
+    assert [hold is not None for hold in holds] == [True] * count + [False] * (4 - count)
+
+
 async def test_a_call_outside_steps_waits_as_well_and_takes_no_step() -> None:
     budget = Budget(Limits(tokens=4_000, steps=2), RunUsage(steps=1))
     charge = budget.make_charge("run-1")

@@ -15,6 +15,7 @@ from typing import Any
 import nats
 import nats.errors
 import nats.js.errors
+import nkeys
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -25,7 +26,7 @@ from nats.js.api import RePublish
 from moot.broker.credentials import NatsCredentials, parse_credentials
 from moot.broker.nats import NatsBroker
 from moot.broker.nats_errors import describe
-from moot.broker.nats_link import NatsSettings
+from moot.broker.nats_link import NatsLink, NatsSettings
 from moot.broker.nats_stream import STREAM, make_stream_config
 from moot.daemon.clock import SystemClock
 from moot.domain.errors import ConfigError
@@ -351,6 +352,14 @@ def test_what_is_no_credentials_is_refused_without_being_shown(text: str) -> Non
     with pytest.raises(ConfigError) as refusal:
         parse_credentials(text)
     assert not text or text not in refusal.value.sentence
+
+
+async def test_a_link_that_could_not_begin_to_connect_can_be_closed() -> None:
+    link = NatsLink(NatsSettings(url=URL, name="laptop"), SystemClock(), lambda *_: None)
+    with pytest.raises(nkeys.NkeysError):
+        await link.open(NatsCredentials(seed="none"), None)
+    await link.close()
+    assert link.is_lost
 
 
 def test_each_kind_of_credentials_is_recognised() -> None:

@@ -96,6 +96,7 @@ async def test_a_daemon_that_has_left_the_broker_lists_no_other_agents(home: Hom
         ('name = "My Laptop"', "a-z"),
         ('credentials = "SUABC"', "file:PATH"),
         ("max_outbox = 0", "between"),
+        ('url = "nats://host:65536"', "HOST:PORT"),
     ],
 )
 def test_a_wrong_section_is_refused_with_its_line(home: Home, line: str, reason: str) -> None:
@@ -256,6 +257,34 @@ async def test_a_name_that_the_credentials_do_not_allow_is_reported(home: Home, 
             await eventually(lambda: "moot secrets set NATS" in read_broker(daemon)["problem"])
             daemon.cli("secrets", "set", "NATS", stdin=guarded.seed("laptop"))
             await eventually(lambda: read_broker(daemon)["connected"])
+
+
+@pytest.mark.parametrize("kind", ["seed", "creds"])
+async def test_mistyped_credentials_are_reported_and_used_once_they_are_corrected(
+    home: Home, tmp_path: Path, kind: str
+) -> None:
+    guarded = Guarded(home, tmp_path / "nats")
+    guarded.write("laptop")
+    seed, file = guarded.seed("laptop").strip(), tmp_path / "laptop.nk"
+    # No digit of base32, such as an O that was read as 0.
+    mistyped = seed[:-1] + "0"
+    file.write_text(mistyped if kind == "seed" else make_creds(mistyped))
+    with nats_server(tmp_path / "data", "-c", str(guarded.folder / "nats-server.conf")) as server:
+        configure(home, server.url, name="laptop", credentials=f"file:{file}")
+        with daemon_thread(home) as daemon:
+            await eventually(lambda: "the credentials of the broker are not valid" in read_broker(daemon)["problem"])
+            assert mistyped not in json.dumps(read_broker(daemon)) + home.log.read_text(encoding="utf-8")
+            file.write_text(seed)
+            await eventually(lambda: read_broker(daemon)["connected"])
+    assert home.failures() == []
+
+
+def make_creds(seed: str) -> str:
+    """A file of the tools of NATS."""
+    return (
+        "-----BEGIN NATS USER JWT-----\nheader.claims.signature\n------END NATS USER JWT------\n\n"
+        f"-----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
+    )
 
 
 def test_a_configuration_of_a_server_is_kept_when_a_daemon_is_added(home: Home, tmp_path: Path) -> None:

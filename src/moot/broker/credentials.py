@@ -1,10 +1,13 @@
 """Reads the credentials with which a daemon identifies itself to a NATS server: what nats.py passes to its client."""
 
+import re
+
 from msgspec import Struct
 
 from moot.domain.errors import ConfigError
 
-_SEED_LENGTH = 58
+# The seed of a user: letters and digits of base32.
+_SEED = re.compile(r"SU[A-Z2-7]{56}")
 
 
 class NatsCredentials(Struct, frozen=True, kw_only=True):
@@ -25,9 +28,10 @@ class NatsCredentials(Struct, frozen=True, kw_only=True):
 def parse_credentials(text: str) -> NatsCredentials:
     """Recognise the kind of the credentials. They are never part of an error."""
     text = text.strip()
-    if "BEGIN NATS USER JWT" in text and "BEGIN USER NKEY SEED" in text:
+    has_seed = any(_SEED.fullmatch(line.strip()) for line in text.splitlines())
+    if "BEGIN NATS USER JWT" in text and "BEGIN USER NKEY SEED" in text and has_seed:
         return NatsCredentials(creds=text + "\n")
-    if text.startswith("SU") and len(text) == _SEED_LENGTH and text.isalnum():
+    if _SEED.fullmatch(text):
         return NatsCredentials(seed=text)
     user, colon, password = text.partition(":")
     if user and colon and password and "\n" not in text:

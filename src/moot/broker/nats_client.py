@@ -83,6 +83,11 @@ class NatsClient(Client):
         self._receivers: dict[int, ReceiveBytes] = {}
         self._ps = _BytesParser(self, self._receivers)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether `connect` could read its options. Before that there is nothing to close, and `close` fails."""
+        return self._flush_queue is not None
+
     def _connect_command(self) -> bytes:
         server = self._current_server
         if server is not None and server.uri.scheme == "tls" and not self._server_info.get("tls_required"):

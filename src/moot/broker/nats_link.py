@@ -100,7 +100,6 @@ class NatsLink:
         self.settings = settings
         self.clock = clock
         self._on_presence = on_presence
-        self._has_begun = False
         self._inbox = ""
         self._numbers = count()
         self._lost = asyncio.Event()
@@ -125,7 +124,6 @@ class NatsLink:
 
     async def _connect(self, credentials: NatsCredentials | None, tls: ssl.SSLContext | None) -> None:
         given = credentials or NatsCredentials()
-        self._has_begun = True
         try:
             await self.client.connect(
                 servers=[self.settings.url],
@@ -154,7 +152,7 @@ class NatsLink:
     async def close(self) -> None:
         """Send what is left to send, and end the connection."""
         await self._note_lost()
-        if self._has_begun:
+        if self.client.has_begun:
             try:
                 async with self.clock.timeout(_CLOSE_SECONDS):
                     await self.client.close()

@@ -10,14 +10,16 @@ from moot.daemon.config.agent_keys import make_absolute
 from moot.daemon.config.keys import Key, check_above_zero, check_between
 from moot.domain.config import MEMORY_BROKER, BrokerConfig
 
-_URL = re.compile(r"(nats|tls)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?/?")
+_URL = re.compile(r"(?:nats|tls)://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?/?")
+_PORTS = range(1, 65_536)
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _CREDENTIALS = re.compile(r"file:[^\0]+|secret:[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _FILE = "file:"
 
 
 def _check_url(value: str) -> str:
-    if value == MEMORY_BROKER or _URL.fullmatch(value):
+    found = _URL.fullmatch(value)
+    if value == MEMORY_BROKER or (found is not None and int(found[1] or _PORTS[0]) in _PORTS):
         return ""
     return 'must be "memory:", "nats://HOST:PORT" or "tls://HOST:PORT", without a password'
 

@@ -52,6 +52,14 @@ def test_the_summary_stays_in_front() -> None:
     assert [message.content for message in shown] == [said[0].content, LEFT_OUT, "now"]
 
 
+def test_a_summary_that_is_too_long_takes_a_quarter_of_the_room() -> None:
+    said = [user("<archived-summary>\n" + "Bread. " * 2_000 + "\n</archived-summary>"), user("now " * 400)]
+    summary, latest = shorten(said, 1_000, lead=1)
+    assert estimate_message(summary) <= 300
+    assert summary.content.endswith("</archived-summary>")
+    assert latest == said[1]
+
+
 def test_a_long_message_keeps_its_beginning_and_its_end_and_says_how_much_is_missing() -> None:
     (shown,) = shorten([user("first " + "x" * 10_000 + " last")], 300, lead=0)
     assert shown.content.startswith("first ")

@@ -13,6 +13,7 @@ from tests.daemon_thread import daemon_thread
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.talking import Talking
 from tests.teaming import LINGER
+from tests.terminal import terminal
 
 CONFIG = PLAIN + '[agent]\nmultiAgent = true\n[security.interceptor]\nsensitive_tools = ["set_title"]\n'
 SCRIPT = script(
@@ -87,6 +88,28 @@ async def test_moot_wait_tells_what_a_teammate_asks_that_a_run_left_behind(
             assert waited.stdout == "Gone on.\n"
             assert "teammates that it did not wait for wait for a person" in waited.stderr
             assert "moot inbox approve" in waited.stderr
+
+
+async def test_moot_wait_on_a_terminal_tells_it_in_rows_that_fit(home: Home, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            started = await asyncio.to_thread(run_cli, home, "run", "--bg", f"go on once asked {mark}")
+            await eventually(talk.asks)
+            mark.with_suffix(".go").touch()
+            rows = await asyncio.to_thread(_wait_on_terminal, home, started.stdout.strip())
+            (ask,) = await talk.asks()
+            await _deny(talk, ask)
+    assert max(map(len, rows)) < 60
+    told = " ".join(" ".join(rows).split())
+    assert "teammates that it did not wait for wait for a person" in told
+    assert "moot inbox approve" in told
+
+
+def _wait_on_terminal(home: Home, run_id: str) -> list[str]:
+    with terminal(home, "wait", run_id, columns=60) as person:
+        assert person.wait_for_exit() == 0
+        return person.rows.text.split("\n")
 
 
 async def _deny(talk: Talking, ask: pb.AskInfo) -> None:

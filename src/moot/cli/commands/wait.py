@@ -149,7 +149,8 @@ def _print_results(waited: _Waited, *, any_of_them: bool) -> int:
     if error is not None and not output.wants_json():
         output.print_error(error)
     elif error is None and waited.left.asks and _is_watched():
-        output.print_note(waited.left.error(len(infos) - len(left)).message)
+        told = waited.left.error(len(infos) - len(left))
+        output.print_note(output.wrap_prose(f"{told.message}\n{told.fix}", indent="  "))
     return int(code)
 
 

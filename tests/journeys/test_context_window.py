@@ -213,6 +213,18 @@ async def test_instructions_that_a_reload_has_lengthened_are_counted(home: Home,
             assert len((await talk.say("ada", "two")).of("compacted")) == 1
 
 
+async def test_fewer_tools_do_not_lower_the_count(home: Home, provider: Provider) -> None:
+    provider.program({"match": "^one$", "text": "1", "usage": full(1_900)}, summarised())
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "one")
+            # Its window has room for a few tools only.
+            await talk.ask(conversation_model=pb.ConversationModelMsg(agent="ada", model="small"))
+            assert len((await talk.say("ada", "two")).of("compacted")) == 1
+    first, *_, last = provider.bodies()
+    assert len(last["tools"]) < len(first["tools"])
+
+
 async def test_arguments_of_calls_are_counted(home: Home, provider: Provider) -> None:
     home.write_config((home.path / "config.toml").read_text() + '\n[security.interceptor]\npolicy = "none"\n')
     write = {"name": "fs_write", "arguments": {"path": "notes.txt", "content": "rye " * 90_000}}

@@ -283,7 +283,7 @@ class TurnState(Struct, kw_only=True):
     def estimate_tokens(self) -> int:
         """Return the tokens of the next request: the provider's count plus an estimate of the rest."""
         counted = self.turn.history.count_tokens(self.turn.request.guest)
-        return max(1, counted + self._estimate_growth()) if counted else self.estimate_text_tokens()
+        return counted + self._estimate_growth() if counted else self.estimate_text_tokens()
 
     def count_context(self, tokens: int) -> None:
         """Keep the provider's count of the last request, unless the speaker saw only part of the history."""
@@ -294,11 +294,12 @@ class TurnState(Struct, kw_only=True):
     def _estimate_growth(self) -> int:
         """Estimate by how many tokens instructions and tools have grown since the request that was counted last.
 
-        A reload changes them, a search loads tools, and the last step of a budget has none.
+        A reload changes them, a search loads tools, and the last step of a budget has none. If they have shrunk the
+        count stands, because not every provider counts them.
         """
         now = self._build_system(), self.specs
         before = self.turn.history.counted_with.get(self.turn.request.guest, now)
-        return 0 if before == now else _estimate_standing(*now) - _estimate_standing(*before)
+        return 0 if before == now else max(0, _estimate_standing(*now) - _estimate_standing(*before))
 
     def estimate_text_tokens(self) -> int:
         """Estimate the tokens of the next request from its text alone."""

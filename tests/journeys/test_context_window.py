@@ -213,6 +213,17 @@ async def test_instructions_that_a_reload_has_lengthened_are_counted(home: Home,
             assert len((await talk.say("ada", "two")).of("compacted")) == 1
 
 
+async def test_instructions_that_are_longer_after_a_restart_are_counted(home: Home, provider: Provider) -> None:
+    provider.program({"match": "^one$", "text": "1", "usage": full(900)}, summarised())
+    with daemon_thread(small(home, "ada")) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "one")
+    home.write_agent("ada", "You are ada. " + "Rye is best. " * 400, model="small")
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            assert len((await talk.say("ada", "two")).of("compacted")) == 1
+
+
 async def test_fewer_tools_do_not_lower_the_count(home: Home, provider: Provider) -> None:
     provider.program({"match": "^one$", "text": "1", "usage": full(1_900)}, summarised())
     with daemon_thread(home) as daemon:

@@ -41,6 +41,8 @@ from moot.engine.turn import Briefing, RunProgress, Turn
 
 # The assumed maximum length of a reply if the configuration has none.
 _REPLY = 8_192
+# An estimate that exceeds a provider's count by this factor is not only inexact: the request has become longer.
+_GROWN = 1.25
 # The most characters of its instruction of which a guest is reminded.
 _REMINDED = 400
 _NATIVE = ToolSupport.NATIVE
@@ -283,7 +285,7 @@ class TurnState(Struct, kw_only=True):
     def estimate_tokens(self) -> int:
         """Return the tokens of the next request: the provider's count plus an estimate of the rest."""
         counted = self.turn.history.count_tokens(self.turn.request.guest)
-        return counted + self._estimate_growth() if counted else self.estimate_text_tokens()
+        return counted + self._estimate_growth(counted) if counted else self.estimate_text_tokens()
 
     def count_context(self, tokens: int) -> None:
         """Keep the provider's count of the last request, unless the speaker saw only part of the history."""
@@ -291,14 +293,18 @@ class TurnState(Struct, kw_only=True):
             self.context_tokens = tokens
             self.turn.history.counted_with[self.turn.request.guest] = self._build_system(), self.specs
 
-    def _estimate_growth(self) -> int:
+    def _estimate_growth(self, counted: int) -> int:
         """Estimate by how many tokens instructions and tools have grown since the request that was counted last.
 
         A reload changes them, a search loads tools, and the last step of a budget has none. If they have shrunk the
         count stands, because not every provider counts them.
         """
         now = self._build_system(), self.specs
-        before = self.turn.history.counted_with.get(self.turn.request.guest, now)
+        before = self.turn.history.counted_with.get(self.turn.request.guest)
+        if before is None:
+            # An earlier daemon has sent it, and nothing tells with which instructions and tools.
+            estimated = self.estimate_text_tokens()
+            return estimated - counted if estimated > counted * _GROWN else 0
         return 0 if before == now else max(0, _estimate_standing(*now) - _estimate_standing(*before))
 
     def estimate_text_tokens(self) -> int:

@@ -98,6 +98,25 @@ def test_a_question_is_broken_between_words(daemon: LiveDaemon, columns: int) ->
     assert str(QUESTION["question"]) in " ".join(" ".join(rows).split())
 
 
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("command", [("cron",), ("goals", "translator")])
+def test_what_an_empty_list_says_is_broken_between_words(
+    daemon: LiveDaemon, command: tuple[str, ...], columns: int
+) -> None:
+    rows = at_eighty(daemon, *command, columns=columns)
+    assert rows[0].startswith("No ")
+    assert max(map(len, rows)) < columns
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_warning_before_a_deletion_is_broken_between_words(daemon: LiveDaemon, columns: int) -> None:
+    with terminal(daemon.home, "graph", "clear", columns=columns) as person:
+        person.wait_for("Delete it?")
+        assert max(map(len, person.rows.text.split("\n"))) < columns
+        person.enter("n")
+        person.wait_for_exit()
+
+
 def test_a_rule_is_never_cut_and_says_whose_it_is(daemon: LiveDaemon) -> None:
     (ask_id,) = asked(daemon, "rules", "one")
     assert call_cli(daemon.home, "inbox", "approve", ask_id, "--attempt", "1", "--always", "--yes").returncode == 0

@@ -98,6 +98,11 @@ def print_note(text: str) -> None:
     sys.stderr.flush()
 
 
+def print_prose(text: str) -> None:
+    """Print sentences on stderr, broken between words where the terminal ends. As `print_note` otherwise."""
+    print_note(wrap_prose(text))
+
+
 def wrap_prose(text: str, stream: TextIO | None = None, *, indent: str = "") -> str:
     """Wrap a text with hints to the width of the terminal; unchanged if `stream` (default stderr) is not a terminal."""
     return flow.wrap_text(hint(text), terminal.row_width(stream or sys.stderr), indent=indent)

@@ -35,7 +35,9 @@ def read_piped() -> str:
 
 def _read_pipe(descriptor: int) -> bytes:
     if not _is_readable(descriptor, FIRST_SECONDS):
-        output.print_note("Nothing arrived on stdin in time; continuing without it. Omit TEXT or use - to wait for it.")
+        output.print_prose(
+            "Nothing arrived on stdin in time; continuing without it. Omit TEXT or use - to wait for it."
+        )
         return b""
     pieces: list[bytes] = []
     while piece := os.read(descriptor, 65536):

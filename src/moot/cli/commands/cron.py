@@ -183,7 +183,7 @@ def _note_disabled(answer: pb.CronJobList) -> None:
     """Show active jobs as off, if schedules are turned off."""
     if not answer.disabled:
         return
-    output.print_note("Schedules are off ([cron] enabled = false): no job runs at its time.")
+    output.print_prose("Schedules are off ([cron] enabled = false): no job runs at its time.")
     for job in answer.jobs:
         if job.status == "active":
             job.status, job.next_at = "off", 0.0

@@ -301,7 +301,7 @@ def clear(sender: str, yes: bool) -> None:
     if not yes:
         if not sys.stdin.isatty():
             raise BadRequest("nothing was deleted: there is no terminal to confirm on", fix="Add --yes.")
-        output.print_note("This deletes the whole graph. This cannot be undone; `moot graph export` saves a copy.")
+        output.print_prose("This deletes the whole graph. This cannot be undone; `moot graph export` saves a copy.")
         prompts.require_confirmation("Delete it?")
     request = pb.ChangeGraphMsg(change="clear", sender=sender)
     _change(request, lambda done: f"Deleted {format_plural(done.count, 'fact')}.")

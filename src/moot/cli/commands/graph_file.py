@@ -79,7 +79,7 @@ def import_graph(file: str, type_name: str, trust: bool, sender: str) -> None:
     except MootError:
         if total.entities:
             count = format_plural(total.entities, "entity").replace("entitys", "entities")
-            output.print_note(f"{count} were imported before the error; importing the file again adds the rest.")
+            output.print_prose(f"{count} were imported before the error; importing the file again adds the rest.")
         raise
     data = {
         "imported": total.entities,

@@ -109,7 +109,7 @@ def _offer_network(table: dict[str, Any], around: mcp_paths.Surroundings) -> dic
     if sys.stdin.isatty() and not output.wants_json():
         return {"network": True} if prompts.confirm(f"{text} Allow network access?") else {}
     if not output.wants_json():
-        output.print_note(f"{text} Add --network to allow it.")
+        output.print_prose(f"{text} Add --network to allow it.")
     return {}
 
 

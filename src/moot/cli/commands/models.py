@@ -96,7 +96,7 @@ def pull(name: str | None) -> None:
     if name is None:
         name = next(iter(MODELS))
         others = ", ".join(hint(f"`moot models pull {other}`") for other in MODELS if other != name)
-        output.print_note(f"No model given, pulling {name}. Also available: {others}.")
+        output.print_prose(f"No model given, pulling {name}. Also available: {others}.")
     from moot.models.local import find_lack  # noqa: PLC0415 - the runtime of models, for this command alone
 
     file = pull_model(name, find_paths().models)

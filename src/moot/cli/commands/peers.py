@@ -1,6 +1,7 @@
 """`moot goals` and `moot peers`: who can be written to, and the messages between agents."""
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from contextlib import aclosing
 from json import dumps
@@ -46,7 +47,8 @@ def goals(agent: str) -> None:
             for goal in found
         ]
         table = terminal.render_table(["GOAL", "CONVERSATION", "KIND", "STATE", "UNREAD", "ABOUT"], rows)
-        return table or "No goals. A conversation is one while it has a run, and for a day after its last message."
+        nothing = "No goals. A conversation is one while it has a run, and for a day after its last message."
+        return table or output.wrap_prose(nothing, sys.stdout)
 
     output.emit([peer_data.to_goal_data(goal) for goal in found], render=render)
 

@@ -60,7 +60,7 @@ def ps(everything: bool, last: int | None, tree: bool, watch: bool) -> None:
     data = _build_trees(infos) if tree else [plain_data.dump_run(info) for info in infos]
     output.emit([*data, *map(plain_data.dump_job, jobs)], render=lambda _: _render_runs(infos, jobs, nested=tree))
     if answer.more and not output.wants_json():
-        output.print_note("Older runs are not shown; use --limit N to show more.")
+        output.print_prose("Older runs are not shown; use --limit N to show more.")
 
 
 async def _fetch_runs(connection: Connection, message: pb.ListRunsMsg) -> tuple[pb.RunList, list[pb.JobInfo]]:

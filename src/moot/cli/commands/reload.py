@@ -36,7 +36,7 @@ def reload() -> int:
     output.emit(data, render=lambda _: _render_reload(answer), error=error)
     if answer.flaws and not output.wants_json():
         print_flaws(answer.flaws, ignored=ignored)
-        output.print_note(stays)
+        output.print_prose(stays)
     if answer.restart and not output.wants_json():
         keys = ", ".join(map(sanitize.line, answer.restart))
         output.print_note(output.wrap_prose(f"Needs a restart (moot down, moot up): {keys}."))

@@ -35,7 +35,7 @@ def new(name: str, senders: tuple[str, ...], may_approve: bool) -> None:
     output.print_note("Save it now; only a digest is stored.")
     if made.sender != made.name:
         sender, earlier = sanitize.name(made.sender), sanitize.name(made.name)
-        output.print_note(
+        output.print_prose(
             f"It uses the sender {sender}: an earlier token of this name used {earlier}, and its conversations stay"
             f" private. To continue them, revoke this token and add --sender {earlier}."
         )

@@ -105,7 +105,7 @@ class RunFollower:
         )
         if self._can_write():
             bar.silence()
-            output.print_note("Type a message to the run and press Enter. Ctrl-C leaves; the run continues.")
+            output.print_prose("Type a message to the run and press Enter. Ctrl-C leaves; the run continues.")
         try:
             bar.update("Thinking")
             async with asyncio.TaskGroup() as beside:

@@ -1,10 +1,11 @@
 """Renders scheduled jobs and their firings: as lists that fit the terminal, one in full, as data for `--json`. Pure."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from moot.cli.program import hint
-from moot.cli.render import numbers, sanitize, terminal
+from moot.cli.render import flow, numbers, sanitize, terminal
 from moot.domain.schedule import format_instant
 from moot.wire import moot_pb2 as pb
 
@@ -17,7 +18,8 @@ _LIVE = ("queued", "running", "waiting")
 def render_jobs(jobs: Sequence[pb.CronJobInfo]) -> str:
     """Return the jobs as a table; in a wide terminal with how the last run ended, and the conversation."""
     if not jobs:
-        return hint('No scheduled jobs. Add one: moot cron add NAME --every 1h "TASK"')
+        text = hint('No scheduled jobs. Add one: moot cron add NAME --every 1h "TASK"')
+        return flow.wrap_text(text, terminal.row_width(sys.stdout))
     is_wide = _is_wide()
     headers = ["NAME", "STATE", "NEXT", *(("LAST", "FOR") if is_wide else ()), "SCHEDULE"]
     rows = []

@@ -172,7 +172,7 @@ def _use_existing(home: Paths, config: Config, text: str, options: InitOptions) 
         found = _try_configured(home, config.models[default], options)
         if found is not None:
             return found
-        output.print_note(f"The default model {sanitize.line(default)} does not work; looking for another.")
+        output.print_prose(f"The default model {sanitize.line(default)} does not work; looking for another.")
     for model in own:
         tested = _try_model(home, model) if model.name != default and _is_available(home, model) else None
         if tested is not None and _may_use(model, options):
@@ -192,7 +192,7 @@ def _try_configured(home: Paths, model: ModelConfig, options: InitOptions) -> di
         if not key or options.key_store == "env":
             output.print_error(error)
             return None
-    output.print_note(f"Testing it with the key in {model.api_key.removeprefix('env:')} of this shell.")
+    output.print_prose(f"Testing it with the key in {model.api_key.removeprefix('env:')} of this shell.")
     tested = _try_model(home, model, key=key)
     return _write_model(home, model, tested, key=key, store=options.key_store) if tested is not None else None
 
@@ -206,7 +206,7 @@ def _may_use(model: ModelConfig, options: InitOptions) -> bool:
     text = f"{sanitize.name(model.name)}, which the configuration has already, works."
     if options.may_ask:
         return prompts.confirm(f"{text} Make it the default?", default=True)
-    output.print_note(f"{text} It becomes the default.")
+    output.print_prose(f"{text} It becomes the default.")
     return True
 
 

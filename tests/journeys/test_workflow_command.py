@@ -79,7 +79,7 @@ def test_a_person_runs_a_file_and_sees_its_graph_and_results(daemon: LiveDaemon,
     ]
 
 
-def test_a_failed_workflow_has_an_exit_code_and_a_cancelled_one_says_so(
+async def test_a_failed_workflow_has_an_exit_code_and_a_cancelled_one_says_so(
     daemon: LiveDaemon, sender: str, tmp_path: Path
 ) -> None:
     failed = daemon.cli("workflow", "run", write(tmp_path, "name: bad\nsteps: [{id: a, prompt: fail}]"), "--as", sender)
@@ -91,6 +91,8 @@ def test_a_failed_workflow_has_an_exit_code_and_a_cancelled_one_says_so(
     assert "slow  running  0/2 steps" in once
     assert daemon.cli("workflow", "cancel", "slow", "--as", f"{sender}2").returncode == 6
     assert daemon.cli("workflow", "cancel", "slow", "--as", sender).stdout == f"Cancelled {run_id}.\n"
+    # Until its steps have stopped it can be cancelled again.
+    await eventually(lambda: daemon.cli_json("workflow", "show", run_id)["data"]["status"] == "cancelled")
     assert daemon.cli_json("workflow", "cancel", run_id)["ok"] is False
 
 

@@ -83,6 +83,8 @@ class TurnState(Struct, kw_only=True):
     # The tokens of the last request as counted by its provider.
     context_tokens: int = 0
     held_text: HeldText | None = None
+    # The system blocks of a request with tools, and of one without: the same in all steps.
+    systems: dict[bool, tuple[str, ...]] = {}
 
     def __post_init__(self) -> None:
         self.load_tools()
@@ -248,6 +250,9 @@ class TurnState(Struct, kw_only=True):
 
     def _build_system(self) -> tuple[str, ...]:
         """Return the system blocks: instructions first, then framing, so that the prefix is stable between turns."""
+        has_tools = bool(self.specs)
+        if (built := self.systems.get(has_tools)) is not None:
+            return built
         turn, request = self.turn, self.turn.request
         guest = ""
         if request.guest:
@@ -255,7 +260,9 @@ class TurnState(Struct, kw_only=True):
             guest = framing(guest=request.speaker, primary=request.key.agent)
         # Also in the last step, which offers no tools: the beginning of the request stays the same.
         own = render_assistant_framing() if self.offer.can_message else guest
-        return list_standing_blocks(turn.agent, turn.model, self.briefing, own, has_tools=bool(self.specs))
+        built = list_standing_blocks(turn.agent, turn.model, self.briefing, own, has_tools=has_tools)
+        self.systems[has_tools] = built
+        return built
 
     @property
     def _is_small(self) -> bool:

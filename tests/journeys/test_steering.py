@@ -65,6 +65,10 @@ async def test_messages_are_shown_in_order_at_the_next_step_and_can_be_withdrawn
         for speech in (first, second):
             await speech.end()
             assert (speech.outcome, speech.text, speech.kinds[-2:]) == ("completed", "", ["steered", "end"])
+        # It has no model request of its own; its page names the run that has.
+        run_id, shown_to = first.of("queued")[0].run_id, run.events[0].start.run_id
+        assert f"moot show {run_id}" in daemon.cli("trace", run_id, "--prompt").stderr
+        assert f"shown to run {shown_to}" in daemon.cli("show", run_id).stdout
         assert (await later.end()).text == "much later"
         assert await user_messages(talk, sender) == [
             ("begin", False, "completed"),

@@ -42,7 +42,10 @@ async def find_step(store: StepStore, run_id: str, step: int) -> StoredStep:
     numbers = await store.list_numbers(run_id)
     stored = await store.find(run_id, step or numbers[-1]) if numbers else None
     if stored is None:
-        none = "A request is recorded once its answer has come. Runs of older versions have no records."
+        none = (
+            "A request is recorded once its answer has come. A message that was shown to an active run has none"
+            f" of its own: `moot show {run_id}` names that run."
+        )
         known = f"It has {numbers[0]} to {numbers[-1]}." if numbers else none
         raise NotFound(
             f"run {run_id} has no record of step {step}" if step else f"run {run_id} has no record", fix=known

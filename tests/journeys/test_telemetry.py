@@ -101,6 +101,21 @@ async def test_content_is_exported_only_on_request_and_redacted(home: Home) -> N
         assert set(kept.authorizations) == {"Bearer-swordfish-4711"}
 
 
+async def test_spans_for_a_collector_of_this_machine_do_not_go_through_a_proxy(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with collector() as kept, collector() as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        with daemon_thread(traced(home, kept)) as daemon:
+            async with daemon.client() as talk:
+                await talk.say("ada", "hello")
+                await eventually(lambda: kept.spans or proxy.spans)
+        assert kept.named("invoke_agent ada")
+        assert not proxy.spans
+
+
 async def test_a_collector_that_never_answers_delays_neither_a_turn_nor_the_stop(home: Home) -> None:
     with collector(answers=False) as kept:
         with daemon_thread(traced(home, kept)) as daemon:

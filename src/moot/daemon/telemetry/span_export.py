@@ -10,7 +10,9 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from urllib.parse import urlsplit
 
+import requests
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
@@ -20,6 +22,7 @@ from opentelemetry.trace import Tracer
 from moot import __version__
 from moot.domain.errors import MootError
 from moot.domain.ports.clock import Clock
+from moot.models.proxy import is_loopback_host
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +88,10 @@ class SpanExport(SpanProcessor):
 
         def work() -> None:
             headers = {"authorization": authorization} if authorization else {}
-            exporter = OTLPSpanExporter(endpoint=self._endpoint, headers=headers, timeout=_TIMEOUT_SECONDS)
+            session = _open_session(self._endpoint)
+            exporter = OTLPSpanExporter(
+                endpoint=self._endpoint, headers=headers, timeout=_TIMEOUT_SECONDS, session=session
+            )
             try:
                 succeeded = exporter.export(batch) is SpanExportResult.SUCCESS
             except Exception:  # noqa: BLE001 - whatever it is, the spans were not sent
@@ -105,6 +111,13 @@ class SpanExport(SpanProcessor):
             self._logged_at = now
             lost = f"{self._dropped} spans are lost so far"
             logger.warning("traces could not be sent to %s (%s); %s", self._endpoint, reason, lost)
+
+
+def _open_session(endpoint: str) -> requests.Session:
+    session = requests.Session()
+    # A proxy of the environment cannot reach a collector of this machine, and is not to read what it is sent.
+    session.trust_env = not is_loopback_host(urlsplit(endpoint).hostname or "")
+    return session
 
 
 def _resolve(done: "asyncio.Future[bool]", succeeded: bool) -> None:

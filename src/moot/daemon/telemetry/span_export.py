@@ -88,9 +88,9 @@ class SpanExport(SpanProcessor):
 
         def work() -> None:
             headers = {"authorization": authorization} if authorization else {}
-            session = _open_session(self._endpoint)
+            http = _build_http(self._endpoint)
             exporter = OTLPSpanExporter(
-                endpoint=self._endpoint, headers=headers, timeout=_TIMEOUT_SECONDS, session=session
+                endpoint=self._endpoint, headers=headers, timeout=_TIMEOUT_SECONDS, session=http
             )
             try:
                 succeeded = exporter.export(batch) is SpanExportResult.SUCCESS
@@ -113,11 +113,11 @@ class SpanExport(SpanProcessor):
             logger.warning("traces could not be sent to %s (%s); %s", self._endpoint, reason, lost)
 
 
-def _open_session(endpoint: str) -> requests.Session:
-    session = requests.Session()
+def _build_http(endpoint: str) -> requests.Session:
+    http = requests.Session()
     # A proxy of the environment cannot reach a collector of this machine, and is not to read what it is sent.
-    session.trust_env = not is_loopback_host(urlsplit(endpoint).hostname or "")
-    return session
+    http.trust_env = not is_loopback_host(urlsplit(endpoint).hostname or "")
+    return http
 
 
 def _resolve(done: "asyncio.Future[bool]", succeeded: bool) -> None:

@@ -4,6 +4,8 @@ import base64
 import json
 import time
 import zipfile
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -247,3 +249,33 @@ def test_a_hostile_archive_changes_nothing(home: Home, tmp_path: Path, name: str
     assert "is not a backup of a home" in refused.stderr
     after = {path: path.read_bytes() for path in home.path.rglob("*") if path.is_file() and path.name != "moot.lock"}
     assert after == before
+
+
+def damage_content(data: bytes) -> bytes:
+    # Behind the name and the extra field with the two sizes.
+    start = data.index(b"agents/ada/AGENT.md") + len("agents/ada/AGENT.md") + 20
+    return data[:start] + b"\xff" * 8 + data[start + 8 :]
+
+
+AGENT = b"---\nname: ada\ndescription: Ada.\n---\nYou are ada.\n"
+DAMAGED: dict[str, Callable[[bytes], bytes]] = {
+    "content": damage_content,
+    "name": lambda data: data.replace(b"agents/ada/AGENT.md", b"agents/ada/AGENT.mx", 1),
+    "checksum": lambda data: data.replace(zlib.crc32(AGENT).to_bytes(4, "little"), b"\0\0\0\0"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_archive_is_said_to_be_damaged_and_leaves_nothing(home: Home, tmp_path: Path, name: str) -> None:
+    (home.path / "agents" / "ada" / "AGENT.md").write_bytes(AGENT)
+    archive = tmp_path / "home.zip"
+    with daemon_thread(home) as daemon:
+        assert daemon.cli("backup", str(archive)).returncode == 0
+    whole = archive.read_bytes()
+    archive.write_bytes(DAMAGED[name](whole))
+    assert archive.read_bytes() != whole
+    before = {path: path.read_bytes() for path in home.path.rglob("*") if path.is_file()}
+    refused = call_cli(home, "restore", str(archive), "--yes")
+    assert refused.returncode == 2
+    assert "'agents/ada/AGENT.md' in the backup is damaged" in refused.stderr
+    assert {path: path.read_bytes() for path in home.path.rglob("*") if path.is_file()} == before

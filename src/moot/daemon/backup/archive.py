@@ -9,8 +9,9 @@ import re
 import shutil
 import stat
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -148,7 +149,7 @@ class ArchiveReader:
         self._zip.close()
 
     def read_bytes(self, name: str, most: int) -> bytes:
-        with self._zip.open(self._entries[name]) as source:
+        with _reading(name), self._zip.open(self._entries[name]) as source:
             data = source.read(most + 1)
         if len(data) > most:
             raise TooLarge(f"{name} in the backup is too large", fix=_FIX)
@@ -159,7 +160,7 @@ class ArchiveReader:
         entry = self._entries[name]
         mode = 0o700 if (entry.external_attr >> 16) & stat.S_IXUSR else 0o600
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(target, flags, mode), "wb") as file, self._zip.open(entry) as source:
+        with os.fdopen(os.open(target, flags, mode), "wb") as file, _reading(name), self._zip.open(entry) as source:
             left = entry.file_size
             while chunk := source.read(_CHUNK):
                 left -= len(chunk)
@@ -202,9 +203,18 @@ class ArchiveReader:
         manifest = msgspec.json.decode(self.read_bytes(MANIFEST, _MAX_MANIFEST), type=Manifest)
         if manifest.form != _FORM:
             raise ValueError(f"its form is {ascii(manifest.form)}, which this version does not know")
-        if not set(manifest.folders) <= set(FOLDERS):
-            raise ValueError("it names folders that a home does not have")
+        if not set(manifest.folders) <= set(FOLDERS) or len(set(manifest.folders)) < len(manifest.folders):
+            raise ValueError("it names folders twice, or folders that a home does not have")
         return manifest
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """Report damaged content, which shows only when it is unpacked, as damage of the backup."""
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise BadRequest(f"{ascii(name)} in the backup is damaged", fix=_FIX) from error
 
 
 def _check_entry(entry: zipfile.ZipInfo) -> None:
@@ -217,6 +227,8 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
         raise ValueError(f"the name {ascii(name[:100])} is not allowed")
     if entry.flag_bits & 0x1:
         raise ValueError(f"{ascii(name)} is encrypted")
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{ascii(name)} is compressed in a way that no backup is")
     if not rest and name in (MANIFEST, STORE, SEALED_KEY, APPROVALS):
         return
     if not rest or first not in (*FOLDERS, SETTINGS) or (first == SETTINGS and "/" in rest):

@@ -50,7 +50,11 @@ def restore_home(paths: Paths, backup: Path, *, passphrase: str) -> Restored:
         with closing(archive.ArchiveReader(backup)) as reader:
             _clear_staged(paths)
             _require_space(reader, paths)
-            plan = _stage(reader, paths, passphrase)
+            try:
+                plan = _stage(reader, paths, passphrase)
+            except BaseException:
+                _clear_staged(paths)
+                raise
         _write_plan(paths, plan)
         reach("restore.planned")
         kept = finish_restore(paths)

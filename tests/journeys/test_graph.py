@@ -428,6 +428,36 @@ def test_an_export_with_closed_types_and_predicates_is_imported_in_full(
     assert daemon.cli_json("graph", "import", str(trees), "--trust", *copy)["data"]["imported"] == 0
 
 
+def test_an_export_with_changed_built_in_predicates_is_imported_as_they_were(
+    daemon: LiveDaemon, sender: str, tmp_path: Path
+) -> None:
+    mine = ("--as", sender)
+    daemon.cli("graph", "promote", "predicate", "knows", "--exclusive", "--reason", "one friend", *mine)
+    daemon.cli("graph", "promote", "predicate", "made_by", "quarantined", "--reason", "unsure", *mine)
+    exported = tmp_path / "export.json"
+    exported.write_text(daemon.cli("graph", "export", *mine).stdout)
+    plain = tmp_path / "plain.json"
+    named = ["born_on", {"name": "has_status", "status": "active"}]
+    plain.write_text(json.dumps({"predicates": named, "entities": []}))
+
+    def copy(name: str, file: Path, *options: str) -> dict[str, tuple[str, bool]]:
+        there = ("--as", f"{sender}-{name}")
+        assert daemon.cli("graph", "import", str(file), *options, *there).returncode == 0
+        listed = daemon.cli_json("graph", "types", *there)["data"]
+        return {each["name"]: (each["status"], each["exclusive"]) for each in listed}
+
+    copied = copy("trusted", exported, "--trust")
+    assert (copied["knows"], copied["made_by"]) == (("active", True), ("quarantined", False))
+    # A file of somebody else changes none of them, and one that only names them does not either.
+    untrusted = copy("untrusted", exported)
+    assert (untrusted["knows"], untrusted["made_by"]) == (("active", False), ("active", False))
+    named_only = copy("plain", plain, "--trust")
+    assert named_only["born_on"] == named_only["has_status"] == ("active", True)
+    # What was changed here stays.
+    daemon.cli("graph", "promote", "predicate", "made_by", "shadow", "--reason", "sure", "--as", f"{sender}-trusted")
+    assert copy("trusted", exported, "--trust")["made_by"] == ("shadow", False)
+
+
 def test_an_accent_may_be_a_character_of_its_own(daemon: LiveDaemon, sender: str, tmp_path: Path) -> None:
     mine = ("--as", sender)
     composed, apart = "Zo\u00eb", "Zoe\u0308"

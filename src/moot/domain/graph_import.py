@@ -25,7 +25,7 @@ from moot.domain.graph import (
     check_source,
     normalize_id,
 )
-from moot.domain.ontology import Term, TermKind, TermStatus, check_name, parse_status, parse_validity
+from moot.domain.ontology import BUILT_IN_TERMS, Term, TermKind, TermStatus, check_name, parse_status, parse_validity
 from moot.domain.text import clean, normalize_name
 
 # Rows and characters of what a tool imports at once; a person imports a file in parts of this size.
@@ -255,12 +255,13 @@ class _JsonReader:
             name = _text(fields, "name")
             check_name(kind, name)
             status = _text(fields, "status", "")
+            built_in = BUILT_IN_TERMS.get((kind, name))
             self._declared.append(
                 Term(
                     kind=kind,
                     name=name,
                     status=parse_status(status) if status not in ("", TermStatus.PROPOSED) else TermStatus.PROPOSED,
-                    is_exclusive=fields.get("exclusive") is True,
+                    is_exclusive=fields.get("exclusive", built_in is not None and built_in.is_exclusive) is True,
                     reason="declared by an import",
                 )
             )

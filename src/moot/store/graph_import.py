@@ -13,7 +13,7 @@ from moot.domain.graph import (
     Statement,
     check_properties,
 )
-from moot.domain.ontology import Term, TermKind, TermStatus, check_number, check_proposal
+from moot.domain.ontology import BUILT_IN_TERMS, Term, TermKind, TermStatus, check_number, check_proposal
 from moot.store.graph_rows import EntityRow, GraphRows
 from moot.store.graph_rules import MOST_ALIASES, add_fact, check_alike, find_conflicts_about, find_type_of, use_entity
 from moot.store.graph_terms import check_term, use_term
@@ -69,7 +69,9 @@ class _Import:
     def declare(self, term: Term) -> None:
         """Add a type or predicate, unless it is known. A run proposes it, and not one that looks misspelt."""
         terms = self._rows.load_terms()
-        if (term.kind, term.name) in terms:
+        if (known := terms.get((term.kind, term.name))) is not None:
+            if self._changes_built_in(known, term):
+                self._rows.add_term(replace(term, changed_at=self._statement.now))
             return
         try:
             if self._statement.run_id:
@@ -81,6 +83,16 @@ class _Import:
             return
         self._rows.add_term(replace(term, changed_at=self._statement.now, taint=self._statement.taint))
         self._proposed.append(f"{term.kind} {term.name}")
+
+    def _changes_built_in(self, known: Term, declared: Term) -> bool:
+        """Whether a person's own file has another state of a built-in type or predicate that nobody has changed here.
+
+        Only a declaration with a status says in which state it is.
+        """
+        is_own = not self._statement.run_id and not self._statement.taint
+        is_untouched = known == BUILT_IN_TERMS.get((known.kind, known.name))
+        has_changed = (declared.status, declared.is_exclusive) != (known.status, known.is_exclusive)
+        return is_own and is_untouched and has_changed and declared.status is not TermStatus.PROPOSED
 
     def add(self, entity: NewEntity) -> None:
         rows, statement = self._rows, self._statement

@@ -233,6 +233,7 @@ async def test_only_files_of_the_working_directory_are_indexed(
         )
     for error in told[:4]:
         assert "outside the working directory" in error or "not in the working directory" in error
+    assert f"is not in the working directory, {inside}" in told[1]
     assert "missing.md does not exist" in told[4]
     assert told[5]["documents"] == 0
     assert told[6]["count"] == 0

@@ -29,7 +29,8 @@ def shorten_paths(text: str, cwd: str) -> str:
     if not folder:
         return text
     inside = re.sub(rf"(?<![\w./-]){re.escape(folder)}/", "", text)
-    return re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w-])", ".", inside)
+    # An error that explains which folder that is keeps its name, as the file tools do.
+    return re.sub(rf"(?<!working directory, )(?<![\w./-]){re.escape(folder)}(?![\w-])", ".", inside)
 
 
 def report_data(stored: SourceReport, report: IndexReport, cwd: str) -> dict[str, Any]:

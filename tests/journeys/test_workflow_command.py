@@ -50,6 +50,16 @@ def hang(folder: Path, name: str) -> str:
     return write(folder, f"name: {name}\nsteps: [{{id: a, prompt: hang}}, {{id: b, prompt: x, depends_on: a}}]")
 
 
+def test_a_time_that_has_passed_is_found_before_saving(daemon: LiveDaemon, sender: str, tmp_path: Path) -> None:
+    late = write(tmp_path, DIAMOND.replace("steps:", "schedule: at 2020-01-31T08:00:00+01:00\nsteps:"))
+    for command in ("check", "save"):
+        refused = daemon.cli("workflow", command, late, "--as", sender)
+        assert refused.returncode != 0
+        assert "2020-01-31T08:00:00+01:00 is in the past" in refused.stderr
+    # It can still be looked at, and run now.
+    assert daemon.cli("workflow", "show", late, "--as", sender).returncode == 0
+
+
 def test_a_person_runs_a_file_and_sees_its_graph_and_results(daemon: LiveDaemon, sender: str, tmp_path: Path) -> None:
     file = write(tmp_path, DIAMOND)
     ran = daemon.cli("workflow", "run", file, "--as", sender)
@@ -166,6 +176,12 @@ async def test_a_saved_workflow_runs_by_itself_and_its_report_comes_to_the_conve
     assert daemon.cli("workflow", "save", write(tmp_path, DIAMOND), "--name", "tea", *mine).returncode == 0
     kept = daemon.cli_json("cron", "show", "tea", *mine)["data"]
     assert (kept["status"], kept["schedule"], "every 6h" in kept["workflow"]) == ("paused", "6h", False)
+    again = daemon.cli("workflow", "save", write(tmp_path, timed.replace("6h", "8h")), "--name", "tea", *mine)
+    assert again.stdout.startswith("Saved tea. Scheduled: paused.")
+    kept = daemon.cli_json("cron", "show", "tea", *mine)["data"]
+    assert (kept["status"], kept["schedule"], kept["next_at"]) == ("paused", "8h", None)
+    assert daemon.cli("cron", "resume", "tea", *mine).returncode == 0
+    assert daemon.cli_json("cron", "show", "tea", *mine)["data"]["next_at"]
     removed = daemon.cli("workflow", "remove", "tea", "--yes", *mine)
     assert "It is still scheduled" in removed.stdout
     assert daemon.cli_json("workflow", *mine)["data"] == []

@@ -27,7 +27,7 @@ from moot.domain.near_names import suggest_name
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.cron import CronStore
 from moot.domain.run import NO_MAIL_CAUSE, MailCause
-from moot.domain.schedule import ScheduleKind, parse_schedule
+from moot.domain.schedule import Schedule, ScheduleKind, parse_schedule
 from moot.domain.senders import SenderSet
 from moot.domain.workflow_file import read_taint
 from moot.engine.request_factory import RequestFactory
@@ -97,8 +97,7 @@ class CronJobs:
         self._require_enabled()
         now = self._d.clock.now()
         self._d.requests.resolve_agent(draft.agent)
-        zone = draft.zone.strip() or self._d.find_local_zone()
-        schedule = parse_schedule(draft.schedule_type.strip(), draft.schedule, zone, now=now)
+        schedule = self.parse_schedule(draft.schedule_type, draft.schedule, draft.zone)
         job = CronJob(
             id=make_id("cron", now=now, rng=self._d.rng),
             owner=owner,
@@ -122,6 +121,11 @@ class CronJobs:
         if job.prompt:
             self._d.requests.check_content(job.prompt, "prompt")
         return job
+
+    def parse_schedule(self, kind: str, text: str, zone: str) -> Schedule:
+        """Return a schedule, in the zone of this computer unless it has one. Raise BadRequest if it is never due."""
+        zone = zone.strip() or self._d.find_local_zone()
+        return parse_schedule(kind.strip(), text, zone, now=self._d.clock.now())
 
     async def _check_workflow(self, draft: JobDraft) -> str:
         """Return the text of the workflow. Raise BadRequest if it has mistakes, or what only a prompt can have."""

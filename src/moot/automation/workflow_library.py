@@ -46,7 +46,9 @@ class WorkflowLibrary(Struct, frozen=True, kw_only=True):
         if workflow.schedule is not None:
             if known is not None:
                 check_same_kind(known, is_workflow=True)
-            return name, await self.jobs.check(order.owner, _make_draft(order, name, workflow, workflow.schedule))
+            job = await self.jobs.check(order.owner, _make_draft(order, name, workflow, workflow.schedule))
+            is_paused = known is not None and known.is_paused
+            return name, replace(job, is_paused=True, next_at=None) if is_paused else job
         if known is None or not known.workflow:
             return name, None
         source = self.executor.redact(order.source)
@@ -55,7 +57,7 @@ class WorkflowLibrary(Struct, frozen=True, kw_only=True):
     async def save(self, order: SaveOrder) -> tuple[Path, CronJob | None]:
         """Write a workflow; one of the same name is replaced. Return its file, and the job that runs it by itself.
 
-        A text that does not say when it runs leaves the schedule of the one it replaces.
+        A text that does not say when it runs leaves the schedule of the one it replaces, and a paused one stays paused.
         """
         name, job = await self.check(order)
         source = self.executor.redact(order.source)

@@ -512,16 +512,18 @@ class StartWorkflowMsg(_message.Message):
     def __init__(self, source: _Optional[str] = ..., name: _Optional[str] = ..., file: _Optional[str] = ..., sender: _Optional[str] = ..., report_to: _Optional[str] = ..., cwd: _Optional[str] = ..., search_path: _Optional[str] = ..., client_message_id: _Optional[str] = ...) -> None: ...
 
 class GetWorkflowMsg(_message.Message):
-    __slots__ = ("source", "name", "file", "sender")
+    __slots__ = ("source", "name", "file", "sender", "before_saving")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     FILE_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_SAVING_FIELD_NUMBER: _ClassVar[int]
     source: str
     name: str
     file: str
     sender: str
-    def __init__(self, source: _Optional[str] = ..., name: _Optional[str] = ..., file: _Optional[str] = ..., sender: _Optional[str] = ...) -> None: ...
+    before_saving: bool
+    def __init__(self, source: _Optional[str] = ..., name: _Optional[str] = ..., file: _Optional[str] = ..., sender: _Optional[str] = ..., before_saving: _Optional[bool] = ...) -> None: ...
 
 class SaveWorkflowMsg(_message.Message):
     __slots__ = ("source", "file", "name", "sender", "agent", "cwd", "search_path")

@@ -215,7 +215,10 @@ def schedule(workflow: str, *, name: str, deliver: str, cwd: str, sender: str, *
 @output.json_option
 def check(workflow: str, sender: str) -> None:
     """Check a workflow, and print every mistake with its line. Nothing is started."""
-    info = _get_workflow(workflow, sender)
+    argument = _read_argument(workflow)
+    # A saved one that has run at its time is as good as before.
+    request = pb.GetWorkflowMsg(**argument, sender=sender, before_saving="source" in argument)
+    info = send_request(pb.ClientMessage(get_workflow=request)).workflow
     output.emit(
         workflow_lines.dump_workflow(info),
         render=lambda _: f"{sanitize.name(info.name)}: {format_plural(len(info.steps), 'step')}, no mistakes.",

@@ -81,6 +81,8 @@ class WorkflowRequests:
         sender = principal.sender(request.sender)
         text = await self._read_text(request.source, request.name, request.file, sender)
         workflow = await self._d.executor.parse(text.source, file=text.name)
+        if request.before_saving and workflow.schedule is not None:
+            self._d.jobs.parse_schedule(*workflow.schedule, workflow.zone)
         info = workflow_info(workflow, text)
         if request.name:
             _add_job(info, await self._list_jobs(sender))

@@ -329,6 +329,10 @@ def test_requests_to_models_go_through_the_proxy_with_its_login(daemon: DaemonTh
     assert provider.requests()[-1]["path"] == "/v1/chat/completions"
     assert provider.requests()[-1]["host"] == "models.example"
     assert provider.requests()[-1]["login"] == "Basic bWU6aHVzaA=="
+    # A login that is replaced is used at once, not only when no connection is open any more.
+    run_cli(daemon.home, "secrets", "set", "PROXY", "--from-env", "P", P=login.replace("hush", "new"))
+    assert daemon.cli("ask", "moot", "hello again").returncode == 0
+    assert provider.requests()[-1]["login"] == "Basic bWU6bmV3"
 
 
 def test_init_lists_models_through_a_proxy_that_only_the_daemon_can_read(

@@ -76,11 +76,12 @@ class HttpClient:
                 raise
             return response
 
-        kept = self._take(url)
+        proxy = await self._find_proxy(url)
+        kept = self._take(url, proxy)
         if kept is not None:
             with suppress(UnansweredError):
                 return await request(kept)
-        return await request(await self._connect(url))
+        return await request(await self._connect(url, proxy))
 
     async def get(self, url: Url, *, headers: Mapping[str, str], seconds: float, max_bytes: int) -> tuple[int, bytes]:
         """Return the status and body of a short response. Raises TimeoutError if it takes longer."""
@@ -116,17 +117,19 @@ class HttpClient:
         if idle is not None and connection in idle:
             idle.remove(connection)
 
-    def _take(self, url: Url) -> "_Connection | None":
+    def _take(self, url: Url, proxy: Proxy | None) -> "_Connection | None":
         idle = self._idle.get((url.scheme, url.host, url.port))
         while idle:
             connection = idle.pop()
             if connection.is_open:
-                return connection
+                if connection.proxy == proxy:
+                    return connection
+                # The address or the login of the proxy was replaced.
+                connection.abort()
         return None
 
-    async def _connect(self, url: Url) -> "_Connection":
-        connection = _Connection(self, (url.scheme, url.host, url.port))
-        proxy = await self._find_proxy(url)
+    async def _connect(self, url: Url, proxy: Proxy | None) -> "_Connection":
+        connection = _Connection(self, (url.scheme, url.host, url.port), proxy)
         try:
             async with self.clock.timeout(CONNECT_SECONDS):
                 if proxy is None:
@@ -198,13 +201,15 @@ class _Connection(asyncio.Protocol):
         "_transport",
         "idle_since",
         "place",
+        "proxy",
         "proxy_headers",
         "target_prefix",
     )
 
-    def __init__(self, client: HttpClient, place: tuple[str, str, int]) -> None:
+    def __init__(self, client: HttpClient, place: tuple[str, str, int], proxy: Proxy | None) -> None:
         self._client = client
         self.place = place
+        self.proxy = proxy
         self.idle_since = 0.0
         # What requests through a proxy without a tunnel carry in addition.
         self.target_prefix = ""

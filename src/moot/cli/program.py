@@ -11,7 +11,7 @@ _NAME = "moot"
 # A command in a hint: the word, and the subcommand behind it. Prose about "moot" has no subcommand behind it.
 _COMMAND = re.compile(r"(?<![\w./'\"-])moot(?= ([a-z]+|--help))")
 # Not one that was written for this installation already.
-_INSTALL = re.compile(r"(?<!-m )pip install '(moot\[[a-z,]+\])'")
+_INSTALL = re.compile(r"(?<!-m )pip install '(moot\[[a-z,-]+\])'")
 
 
 def program_name() -> str:

@@ -105,6 +105,7 @@ def test_a_hint_names_the_installation_once(monkeypatch: pytest.MonkeyPatch) -> 
     once = program.hint("Run: pip install 'moot[web]'")
     assert once == "Run: /opt/venv/bin/python -m pip install 'moot[web]'"
     assert program.hint(once) == once
+    assert program.hint("Run: pip install 'moot[nats,nats-server]'").startswith("Run: /opt/venv/bin/python -m pip ")
 
 
 def test_extras_are_installed_by_the_pip_of_this_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

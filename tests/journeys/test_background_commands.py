@@ -50,7 +50,7 @@ async def test_a_command_in_the_background_is_listed_and_can_be_stopped_by_its_o
         assert again.returncode == 6
         assert "moot ps" in again.stderr
         killed = await asyncio.to_thread(daemon.cli, "kill", "bob")
-        assert killed.returncode == 0
+        assert (killed.returncode, killed.stdout) == (0, "Stopped 1 background command of bob; no run was active.\n")
         while await commands(daemon):  # noqa: ASYNC110 - another process ends it
             await asyncio.sleep(0.05)
         nothing = await asyncio.to_thread(daemon.cli, "status")

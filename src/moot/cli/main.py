@@ -47,7 +47,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "project": CommandEntry(
         TALK, "moot.cli.commands.project:project", "Show and approve the AGENTS.md that agents get."
     ),
-    "kill": CommandEntry(TALK, "moot.cli.commands.talk:kill", "Stop the active run of a conversation."),
+    "kill": CommandEntry(
+        TALK, "moot.cli.commands.talk:kill", "Stop the active run and background commands of a conversation."
+    ),
     "compact": CommandEntry(TALK, "moot.cli.commands.talk:compact", "Compact the history into an archive."),
     "new": CommandEntry(TALK, "moot.cli.commands.resume:new", "Archive a conversation and start a new one."),
     "resume": CommandEntry(TALK, "moot.cli.commands.resume:resume", "List earlier conversations, or continue one."),

@@ -191,9 +191,11 @@ class Toolset:
         """Stop the background commands of a conversation."""
         self._d.supervisor.start("stop background commands", self._end_jobs(key, tree=False))
 
-    def stop_tree(self, key: ConversationKey) -> None:
-        """Stop the background commands of a conversation and of the teammates spawned for it."""
+    def stop_tree(self, key: ConversationKey) -> int:
+        """Stop the background commands of a conversation and of the teammates spawned for it; return how many."""
+        running = self.jobs.running(key)
         self._d.supervisor.start("stop background commands", self._end_jobs(key, tree=True))
+        return running
 
     async def _end_jobs(self, key: ConversationKey, *, tree: bool) -> None:
         await self.jobs.stop(key, tree=tree)

@@ -1714,12 +1714,14 @@ class ErrorMsg(_message.Message):
     def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., type: _Optional[str] = ..., fix: _Optional[str] = ...) -> None: ...
 
 class Pong(_message.Message):
-    __slots__ = ("stopped", "seq")
+    __slots__ = ("stopped", "seq", "commands")
     STOPPED_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
+    COMMANDS_FIELD_NUMBER: _ClassVar[int]
     stopped: bool
     seq: int
-    def __init__(self, stopped: _Optional[bool] = ..., seq: _Optional[int] = ...) -> None: ...
+    commands: int
+    def __init__(self, stopped: _Optional[bool] = ..., seq: _Optional[int] = ..., commands: _Optional[int] = ...) -> None: ...
 
 class TokenUsage(_message.Message):
     __slots__ = ("prompt", "completion", "total", "cache_hit", "cache_miss", "reasoning")

@@ -8,6 +8,7 @@ from moot.cli.follow import open_asks
 from moot.cli.follow.lane_progress import LaneProgress
 from moot.cli.options import conversation_arguments
 from moot.cli.render import questions, sanitize
+from moot.cli.render.numbers import format_plural
 from moot.cli.stdin import read_stdin
 from moot.client.connection import Connection
 from moot.domain.errors import Conflict
@@ -61,11 +62,17 @@ def _resolve_option(oldest: pb.AskInfo, typed: str) -> str:
 @conversation_arguments
 @output.json_option
 def kill(agent: str, sender: str) -> None:
-    """Stop the active run, if there is one. Queued messages stay."""
-    stopped = send_request(pb.ClientMessage(kill=pb.KillMsg(agent=agent, sender=sender))).pong.stopped
-    name = sanitize.name(agent)
-    text = f"Stopped {name}. Your message is kept." if stopped else f"{name} has no active run here."
-    output.emit({"agent": agent, "killed": stopped}, render=lambda _: text)
+    """Stop the active run and the background commands of a conversation. Queued messages stay."""
+    answer = send_request(pb.ClientMessage(kill=pb.KillMsg(agent=agent, sender=sender))).pong
+    data = {"agent": agent, "killed": answer.stopped, "commands": answer.commands}
+    output.emit(data, render=lambda _: _describe_kill(sanitize.name(agent), answer))
+
+
+def _describe_kill(name: str, answer: pb.Pong) -> str:
+    commands = format_plural(answer.commands, "background command") if answer.commands else ""
+    if answer.stopped:
+        return f"Stopped {name}{' and ' if commands else ''}{commands}. Your message is kept."
+    return f"Stopped {commands} of {name}; no run was active." if commands else f"{name} has no active run here."
 
 
 @click.command()

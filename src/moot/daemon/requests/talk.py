@@ -37,13 +37,13 @@ _MOST_SUBSCRIPTIONS = 64
 
 class TalkRequests:
     def __init__(
-        self, *, requests: RequestFactory, runs: Runs, asks: Asks, bus: Bus, stop: Callable[[ConversationKey], None]
+        self, *, requests: RequestFactory, runs: Runs, asks: Asks, bus: Bus, stop: Callable[[ConversationKey], int]
     ) -> None:
         self._requests = requests
         self._runs = runs
         self._asks = asks
         self._bus = bus
-        # Stops the background commands of a conversation.
+        # Stops the background commands of a conversation, and returns how many there are.
         self._stop = stop
         # The open subscriptions of each principal.
         self._subscriptions: Counter[str] = Counter()
@@ -75,8 +75,7 @@ class TalkRequests:
         stopped = self._runs.kill(key)
         if not stopped:
             await self._runs.require_here(key)
-        self._stop(key)
-        reply.send(pb.ServerMessage(pong=pb.Pong(stopped=stopped)))
+        reply.send(pb.ServerMessage(pong=pb.Pong(stopped=stopped, commands=self._stop(key))))
 
     async def withdraw(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         wanted = message.withdraw

@@ -50,8 +50,9 @@ async def test_a_run_in_flight_is_interrupted_and_the_history_says_so(
     assert provider.faults() == []
 
 
-async def test_a_start_that_fails_because_a_port_is_taken_interrupts_nothing_that_waited(
-    home: Home, provider: Provider
+@pytest.mark.parametrize("taken", ["port", "socket"])
+async def test_a_start_that_fails_because_an_address_is_taken_interrupts_nothing_that_waited(
+    home: Home, provider: Provider, taken: str
 ) -> None:
     provider.program({"text": "half of what it wanted to say", "stall_after": 4})
     with running(home) as daemon:
@@ -62,11 +63,18 @@ async def test_a_start_that_fails_because_a_port_is_taken_interrupts_nothing_tha
             daemon.kill_9()
     config = home.path / "config.toml"
     configured = config.read_text()
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        config.write_text(configured.replace('tcp = "off"', f'tcp = "127.0.0.1:{taken.getsockname()[1]}"'))
+    with socket.create_server(("127.0.0.1", 0)) as other_server:
+        if taken == "port":
+            address = f"127.0.0.1:{other_server.getsockname()[1]}"
+            config.write_text(configured.replace('tcp = "off"', f'tcp = "{address}"'))
+        else:
+            home.socket.unlink(missing_ok=True)
+            home.socket.write_text("in the way")
         started = await asyncio.to_thread(run_cli, home, "serve")
     assert started.returncode == 78, started.stderr
     config.write_text(configured)
+    if taken == "socket":
+        home.socket.unlink()
     assert len(provider.bodies()) == 1
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:

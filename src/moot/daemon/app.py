@@ -291,11 +291,12 @@ async def running(paths: Paths, redactor: Redactor, clock: Clock = _SYSTEM_CLOCK
         stack.push_async_callback(daemon.broker.close)
         await daemon.broker.start()
         await daemon.bus.reserve_numbers()
-        # Before any run goes on, because a daemon that cannot have its ports ends, and would interrupt it.
+        # Before any run goes on, because a daemon that cannot have its socket and ports ends, and would interrupt it.
+        owner_socket = stack.enter_context(unix.open_socket(paths.socket))
         ports = _open_ports(daemon, stack)
         await daemon.recover()
         stack.push_async_callback(daemon.runtime.peers.stop)
-        listeners: list[Listener] = [await unix.listen(paths.socket, daemon.serving)]
+        listeners: list[Listener] = [await unix.listen(owner_socket, daemon.serving)]
         stack.push_async_callback(_close_listeners, daemon, listeners)
         reach("daemon.listening")
         listeners.extend(await _listen_on_network(daemon, ports))

@@ -7,6 +7,7 @@ import socket
 import stat
 import struct
 from pathlib import Path
+from typing import Self
 
 from moot.daemon.listen.frame_connection import Connection
 from moot.daemon.paths import socket_address
@@ -35,28 +36,46 @@ class OwnerConnection(Connection):
             self.refuse(Forbidden(f"this daemon belongs to another user, not to uid {uid}", fix="Run your own."))
 
 
+class OwnerSocket:
+    """A socket at `path` that accepts no connections yet. Without a listener it is removed when the `with` ends."""
+
+    def __init__(self, path: Path, bound: socket.socket, inode: tuple[int, int]) -> None:
+        self.path = path
+        self.bound = bound
+        self.inode = inode
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bound.close()
+        self.remove()
+
+    def remove(self) -> None:
+        # Do not remove the socket of another daemon that may have replaced it.
+        if _inode(self.path) == self.inode:
+            self.path.unlink(missing_ok=True)
+
+
 class UnixListener:
-    def __init__(self, path: Path, server: asyncio.Server, inode: tuple[int, int]) -> None:
-        self._path = path
+    def __init__(self, opened: OwnerSocket, server: asyncio.Server) -> None:
+        self._opened = opened
         self._server = server
-        self._inode = inode
 
     @property
     def address(self) -> str:
-        return str(self._path)
+        return str(self._opened.path)
 
     def stop_accepting(self) -> None:
         self._server.close()
 
     async def close(self) -> None:
         self._server.close()
-        # Do not remove the socket of another daemon that may have replaced it.
-        if _inode(self._path) == self._inode:
-            self._path.unlink(missing_ok=True)
+        self._opened.remove()
 
 
-async def listen(path: Path, serving: Serving) -> UnixListener:
-    """Listen at `path`, in a folder accessible to the owner only. Raise Conflict if another process listens there."""
+def open_socket(path: Path) -> OwnerSocket:
+    """Take `path`, in a folder accessible to the owner only. Raise Conflict if another process listens there."""
     try:
         bound = _bind(path)
     except OSError as error:
@@ -64,14 +83,20 @@ async def listen(path: Path, serving: Serving) -> UnixListener:
             f"cannot listen on {path}: {error.strerror or error}",
             fix="Make the folder writable, or set MOOT_HOME to one that is.",
         ) from error
-    loop = asyncio.get_running_loop()
-    server = await loop.create_unix_server(
-        lambda: OwnerConnection(serving, principal=OWNER, name="unix"), sock=bound, backlog=512
-    )
     inode = _inode(path)
     if inode is None:
+        bound.close()
         raise ConfigError(f"the socket was removed: {path}", fix="Start again, and leave the run folder alone.")
-    return UnixListener(path, server, inode)
+    return OwnerSocket(path, bound, inode)
+
+
+async def listen(opened: OwnerSocket, serving: Serving) -> UnixListener:
+    """Accept the connections of an open socket."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_unix_server(
+        lambda: OwnerConnection(serving, principal=OWNER, name="unix"), sock=opened.bound, backlog=512
+    )
+    return UnixListener(opened, server)
 
 
 def _bind(path: Path) -> socket.socket:

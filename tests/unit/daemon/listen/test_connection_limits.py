@@ -234,7 +234,7 @@ def test_a_token_has_a_limited_number_of_requests_in_flight() -> None:
 def test_the_owner_is_told_when_the_socket_has_too_many_connections(tmp_path: Path) -> None:
     async def test() -> None:
         house = House(ConnectionLimits(owner=2))
-        listener = await unix.listen(tmp_path / "run" / "moot.sock", house.serving)
+        listener = await unix.listen(unix.open_socket(tmp_path / "run" / "moot.sock"), house.serving)
         async with AsyncExitStack() as stack:
             clients = [await stack.enter_async_context(peer(path=listener.address)) for _ in range(3)]
             for client in clients[:2]:

@@ -43,7 +43,7 @@ def test_a_reader_that_stalls_gets_one_error_and_another_gets_everything(tmp_pat
         house, speaker = House(max_unsent=UNSENT), Speaker()
         house.handlers.on["stream"] = speaker.stream
         path = tmp_path / "moot.sock"
-        listener = await unix.listen(path, house.serving)
+        listener = await unix.listen(unix.open_socket(path), house.serving)
         async with peer(path=str(path)) as slow, peer(path=str(path)) as quick:
             slow.send(STREAM)
             await speaker.wait_for(1)
@@ -83,7 +83,7 @@ def test_a_client_that_asks_and_never_reads_is_cut_off_before_it_fills_the_memor
         house = House(max_unsent=UNSENT)
         house.answer("export", pb.ServerMessage(exported=pb.Exported(jsonl="x" * 1_000_000)))
         path = tmp_path / "moot.sock"
-        listener = await unix.listen(path, house.serving)
+        listener = await unix.listen(unix.open_socket(path), house.serving)
         async with peer(path=str(path)) as client:
             client.reader._transport.pause_reading()  # type: ignore[attr-defined]
             for number in range(200):

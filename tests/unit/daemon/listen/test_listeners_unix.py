@@ -33,7 +33,7 @@ KILL = pb.ClientMessage(request_id=3, kill=pb.KillMsg(agent="crab"))
 @asynccontextmanager
 async def opened(tmp_path: Path, house: House) -> AsyncIterator[Path]:
     path = tmp_path / "run" / "moot.sock"
-    listener = await unix.listen(path, house.serving)
+    listener = await unix.listen(unix.open_socket(path), house.serving)
     try:
         yield path
     finally:
@@ -132,7 +132,7 @@ def test_a_stale_socket_is_replaced_and_a_live_one_is_not(tmp_path: Path) -> Non
         async with opened(tmp_path, house):
             await still_serves(path)
             with pytest.raises(Conflict):
-                await unix.listen(path, house.serving)
+                await unix.listen(unix.open_socket(path), house.serving)
             await still_serves(path)
 
     asyncio.run(scene())
@@ -144,7 +144,7 @@ def test_a_file_in_the_sockets_place_is_left_alone(tmp_path: Path) -> None:
         path.parent.mkdir()
         path.write_text("mine")
         with pytest.raises(ConfigError):
-            await unix.listen(path, House().serving)
+            await unix.listen(unix.open_socket(path), House().serving)
         assert path.read_text() == "mine"
 
     asyncio.run(scene())
@@ -154,11 +154,11 @@ def test_closing_removes_our_socket_and_no_other(tmp_path: Path) -> None:
     async def scene() -> None:
         house = House()
         path = tmp_path / "run" / "moot.sock"
-        listener = await unix.listen(path, house.serving)
+        listener = await unix.listen(unix.open_socket(path), house.serving)
         await listener.close()
         assert not path.exists()
 
-        listener = await unix.listen(path, house.serving)
+        listener = await unix.listen(unix.open_socket(path), house.serving)
         path.unlink()
         path.write_text("somebody else's")
         await listener.close()
@@ -383,7 +383,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     async def scene() -> None:
         (tmp_path / "run").write_text("in the way")
         with pytest.raises(ConfigError) as refused:
-            await unix.listen(tmp_path / "run" / "moot.sock", House().serving)
+            await unix.listen(unix.open_socket(tmp_path / "run" / "moot.sock"), House().serving)
         assert "moot.sock" in refused.value.message
         assert refused.value.fix
 

@@ -116,7 +116,7 @@ async def test_an_agent_states_a_level_and_a_person_overrules_it(home: Home, tmp
             assert (await get_mode(talk, "bob")).auto_approve == "commands"
         shown = daemon.cli("agents", "show", "bob").stdout
         assert "auto-approve commands" in shown
-        assert "* commands also ordinary sandboxed commands without network access: exec" in shown
+        assert "* commands edits, and ordinary sandboxed commands without network access: exec" in shown
         levels = daemon.cli_json("agents", "show", "bob")["data"]["levels"]
         assert "fs_read" in levels["reads"]["tools"]
         assert {"fs_write", "fs_edit"} < set(levels["edits"]["tools"])
@@ -128,7 +128,7 @@ async def test_an_agent_states_a_level_and_a_person_overrules_it(home: Home, tmp
         allow(home, "cyd", "role: worker")
         assert not {*others, "agent_spawn", "send_message_to_worker", "send_user_message"} & list_tools(daemon, "cyd")
         done = daemon.cli("mode", "ada", "--auto-approve", "edits")
-        assert "auto-approve edits: also edits below the working directory" in done.stdout
+        assert "auto-approve edits: reads, edits below the working directory" in done.stdout
     # It is stored with the conversation.
     with daemon_thread(home) as daemon:
         assert daemon.cli_json("mode", "ada")["data"]["auto_approve"] == "edits"
@@ -221,7 +221,7 @@ def test_the_chat_shows_and_sets_it(daemon: LiveDaemon, sender: str, columns: in
     with terminal(daemon.home, "chat", "ada", "--as", sender, columns=columns) as person:
         person.wait_on_screen("mode ask")
         person.enter("/auto-approve edits")
-        person.wait_on_screen("auto-approve edits: also edits below the working directory")
+        person.wait_on_screen("auto-approve edits: reads, edits below the working")
         person.wait_on_screen("mode ask · auto-approve edits")
         person.enter("/auto-approve default")
         person.wait_off_screen("mode ask · auto-approve")

@@ -31,9 +31,9 @@ class AutoApproveLevel(StrEnum):
 
 LEVEL_MEANINGS = {
     AutoApproveLevel.NONE: "nothing is approved automatically",
-    AutoApproveLevel.READS: "calls that only read",
-    AutoApproveLevel.EDITS: "also edits below the working directory, which can be undone",
-    AutoApproveLevel.COMMANDS: "also ordinary sandboxed commands without network access",
+    AutoApproveLevel.READS: "calls that only read, change the agent's own tasks and notes, or start other runs",
+    AutoApproveLevel.EDITS: "reads, edits below the working directory that can be undone, and other moderate tools",
+    AutoApproveLevel.COMMANDS: "edits, and ordinary sandboxed commands without network access",
 }
 
 # What `auto_approve: true` means: all that it approves can be undone.

@@ -30,9 +30,10 @@ def mode(agent: str, sender: str, mode: str, configured: bool, level: str | None
     plan reads only. ask asks before every dangerous call. work makes ordinary sandboxed commands and edits below the
     working directory without asking; `moot undo` takes edits back. free makes dangerous calls without asking.
 
-    --auto-approve lets calls be made without asking where the mode ask, or the policy all, would ask: reads are calls
-    that only read, edits also edits that can be undone, commands also ordinary sandboxed commands. `moot agents show`
-    lists the tools. It never applies after untrusted text, nor to secrets, payments or destructive commands.
+    --auto-approve lets calls be made without asking where the mode ask, or the policy all, would ask: reads are
+    calls that only read, change the agent's own tasks and notes, or start other runs; edits also edits that can be
+    undone and other calls of moderate tools; commands also ordinary sandboxed commands. `moot agents show` lists
+    the tools. It never applies after untrusted text, nor to secrets, payments or destructive commands.
 
     It also applies to teammates, guests and background runs of the conversation, from their next call on.
     """

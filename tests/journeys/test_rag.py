@@ -242,7 +242,7 @@ async def test_only_files_of_the_working_directory_are_indexed(
 async def test_an_answer_is_checked_against_the_passages_it_cites(
     daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "pool.md").write_text("The pool opens at seven and closes at nine in the evening.\n")
+    (tmp_path / "pool.md").write_text("The pool opens at seven, is open for forty minutes and closes.\n")
     (tmp_path / "forest.md").write_text("Mushrooms grow behind the pool.\n")
     question = call("rag_answer", question="When does the pool open?")
     async with daemon.client() as talk:
@@ -253,13 +253,16 @@ async def test_an_answer_is_checked_against_the_passages_it_cites(
             "It opens at seven.",
             "At noon [9].",
             "The pool opens at noon [1].",
+            "The pool is open for ninety minutes [1].",
+            "The pool is open for 40 minutes [1].",
+            "Die Antwort steht nicht in den Dokumenten.",
         )
         for reply in (*replies, ""):
             provider.program({"calls": [question]}, {"text": reply or "NOT IN THE DOCUMENTS."}, {"text": "Done."})
             speech = await talk.say("librarian", "ask", sender, cwd=str(tmp_path))
             told += [json.loads(result.output) for result in speech.of("tool_result")]
         (nothing,) = await do(talk, provider, sender, call("rag_answer", question="Zyx qwv?"), cwd=tmp_path)
-    good, uncited, invalid, unsupported, absent = told
+    good, uncited, invalid, unsupported, contradicted, agreed, abroad, absent = told
     assert (good["grounded"], good["message"]) == (True, "Every citation exists in the documents.")
     (citation,) = good["citations"]
     assert citation["citation"] == "pool.md:1"
@@ -267,7 +270,9 @@ async def test_an_answer_is_checked_against_the_passages_it_cites(
     assert (uncited["grounded"], uncited["message"]) == (False, "The answer cites no passage; do not rely on it.")
     assert "cites passages that do not exist (9)" in invalid["message"]
     assert unsupported["notes"] == ["The model answered something that is not in the passages it cited."]
-    for each in (unsupported, absent, nothing):
+    assert (contradicted["found"], contradicted["grounded"], agreed["grounded"]) == (True, False, True)
+    assert contradicted["message"].startswith("The cited passages have other numbers than the answer (ninety minutes)")
+    for each in (unsupported, abroad, absent, nothing):
         assert (each["found"], each["answer"], each["message"]) == (False, "", "Not in the documents.")
 
 

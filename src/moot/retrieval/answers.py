@@ -11,7 +11,9 @@ from moot.domain.prompt import Prompt, Transcript
 from moot.domain.rag import IndexedPassage
 from moot.domain.text import defuse
 from moot.domain.usage import NO_CHARGE, Charge
+from moot.multiagent.routing.text_features import fold
 from moot.retrieval.documents import Documents
+from moot.retrieval.reading.quantities import find_contradicted
 from moot.retrieval.reading.terms import find_language, group_terms, list_query_terms, list_terms, split_words
 
 # A marker in the instructions, so that a scripted model can tell an answer from a turn.
@@ -34,6 +36,15 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?!\[)|\n+")
 _INDENTED = re.compile(r"^[ \t]", re.MULTILINE)
 _PARAGRAPHS = re.compile(r"\n{2,}")
 _NOT_FOUND = re.compile(r"not in the documents", re.IGNORECASE)
+# The same in other languages, without accents, in a reply that says nothing else and cites nothing.
+_NOT_FOUND_ABROAD = re.compile(
+    r"(?:[\w ]{0,40} )?nicht in den (?:dokumenten|unterlagen|passagen|abschnitten|textstellen)(?: [\w ]{0,40})?"
+    r"|(?:[\w ]{0,40} )?no (?:[\w ]{0,30} )?en (?:los|estos) (?:documentos|pasajes|textos)(?: [\w ]{0,40})?"
+    r"|(?:[\w ']{0,40} )?(?:pas|absente?) (?:[\w ]{0,30} )?(?:dans|des) (?:les |ces )?(?:documents|passages|textes)"
+    r"|\w{0,12}(?:不在|没有在|沒有在|未在)\w{0,4}(?:文档|文件|文檔|段落|资料|資料)\w{0,8}"
+    r"|\w{0,6}(?:文档|文件|文檔|段落|资料|資料)(?:[中里裡内內]|[中里裡内內]?并?)(?:没有|沒有|未)\w{0,12}"
+)
+_AROUND = " .!*\"'\n。！"
 # The share of the words of a sentence beyond the question that a passage that supports it has.
 _LEAST_SHARE = 1 / 3
 _INVENTED = "The model answered something that is not in the passages it cited."
@@ -59,14 +70,17 @@ class Answer(Struct, frozen=True, kw_only=True):
     is_found: bool
     citations: tuple[Citation, ...] = ()
     invalid: tuple[int, ...] = ()
+    # Quantities such as "90 minutes" for which the cited passages have other numbers.
+    contradicted: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     # The sources of untrusted text in all passages that the model was shown.
     taint: frozenset[str] = frozenset()
 
     @property
     def is_grounded(self) -> bool:
-        """Whether it is an answer that at least one passage supports, and no citation is wrong."""
-        return self.is_found and not self.invalid and any(each.is_supported for each in self.citations)
+        """Whether it is an answer that at least one passage supports, and no citation or quantity is wrong."""
+        is_wrong = self.invalid or self.contradicted
+        return self.is_found and not is_wrong and any(each.is_supported for each in self.citations)
 
 
 class Answers:
@@ -85,12 +99,20 @@ class Answers:
         passages = [each.passage for each in shown]
         reply = await self._complete(owner, _build_prompt(question, passages), charge)
         taint = frozenset[str]().union(*(passage.taint for passage in passages))
-        if _NOT_FOUND.search(reply) or not reply:
+        if not reply or is_refusal(reply):
             return Answer(text="", is_found=False, notes=found.notes, taint=taint)
         citations, invalid = check_citations(question, reply, passages)
         if not invalid and _is_invented(reply, citations):
             return Answer(text="", is_found=False, notes=(*found.notes, _INVENTED), taint=taint)
-        return Answer(text=reply, is_found=True, citations=citations, invalid=invalid, notes=found.notes, taint=taint)
+        return Answer(
+            text=reply,
+            is_found=True,
+            citations=citations,
+            invalid=invalid,
+            contradicted=_list_contradicted(question, reply, passages),
+            notes=found.notes,
+            taint=taint,
+        )
 
 
 def _build_prompt(question: str, passages: Sequence[IndexedPassage]) -> Prompt:
@@ -150,6 +172,24 @@ def check_citations(
         if 0 < number <= len(passages)
     )
     return valid, tuple(number for number in supported if not 0 < number <= len(passages))
+
+
+def _list_contradicted(question: str, reply: str, passages: Sequence[IndexedPassage]) -> tuple[str, ...]:
+    """Return the quantities that are stated otherwise in the passages that are cited for them, each once."""
+    found: list[str] = []
+    for sentence in _SENTENCE.split(reply):
+        cited = [passages[number - 1] for number in _list_numbers(sentence) if 0 < number <= len(passages)]
+        source = "\n".join(f"{each.title}\n{each.heading}\n{each.content}" for each in cited)
+        found += find_contradicted(_CITATION.sub(" ", sentence), source, question)
+    return tuple(dict.fromkeys(found))
+
+
+def is_refusal(reply: str) -> bool:
+    """Whether a reply says that the documents have no answer: as it was told to, or in another language."""
+    if _NOT_FOUND.search(reply):
+        return True
+    plain = fold(reply).strip(_AROUND)
+    return not _CITATION.search(reply) and _NOT_FOUND_ABROAD.fullmatch(plain) is not None
 
 
 def _is_supported(sentence_terms: Sequence[set[str]], question_terms: set[str], terms: set[str]) -> bool:

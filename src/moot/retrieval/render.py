@@ -103,6 +103,9 @@ def describe_answer(answer: Answer) -> str:
         return f"The answer cites passages that do not exist ({named}); do not rely on it."
     if not answer.citations:
         return "The answer cites no passage; do not rely on it."
+    if answer.contradicted:
+        named = ", ".join(answer.contradicted)
+        return f"The cited passages have other numbers than the answer ({named}); do not rely on it."
     if not answer.is_grounded:
         return "No cited passage supports the answer; do not rely on it."
     return "Every citation exists in the documents."

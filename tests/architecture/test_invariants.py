@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, get_args
 
 import apsw
@@ -32,6 +33,25 @@ def trees(under: str = "") -> Iterator[tuple[str, tuple[ast.AST, ...]]]:
         name = str(path.relative_to(SOURCE))
         if name.startswith(under):
             yield name, nodes(path)
+
+
+def test_no_child_process_imports_from_the_working_directory() -> None:
+    """Behind the interpreter stands -P or -I; agents may write in the working directory."""
+    started = {
+        (name, option)
+        for name, tree in trees()
+        for node in tree
+        if isinstance(node, ast.List | ast.Tuple | ast.Call)
+        for option in following(node)
+    }
+    assert ("client/daemon_process.py", "-P") in started
+    assert {option for _, option in started} == {"-P", "-I"}
+
+
+def following(node: ast.List | ast.Tuple | ast.Call) -> list[str]:
+    """Return the words that stand behind `sys.executable`."""
+    words = list(map(ast.unparse, node.args if isinstance(node, ast.Call) else node.elts))
+    return [after.strip("'") for word, after in pairwise(words) if word == "sys.executable"]
 
 
 def test_only_the_engine_calls_a_model() -> None:

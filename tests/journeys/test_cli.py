@@ -109,6 +109,20 @@ def test_up_says_once_that_it_is_up(own: Home) -> None:
     assert up.stderr == "Starting the daemon\n"
 
 
+def test_nothing_in_the_working_directory_is_imported_when_the_daemon_starts(own: Home, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("moot", "json", "sitecustomize"):
+        (project / f"{name}.py").write_text(f"raise SystemExit({name!r} ' of the project was imported')")
+    command = [sys.executable, "-P", "-m", "moot", "up"]
+    up = subprocess.run(
+        command, cwd=project, env=own.environment(), capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+    assert up.returncode == 0, up.stderr
+    assert up.stdout.startswith("The daemon is up (pid ")
+
+
 def test_up_twice_is_one_daemon(own: Home) -> None:
     first = data(run_cli(own, "up", "--json"))
     second = data(run_cli(own, "up", "--json"))

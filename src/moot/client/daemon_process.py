@@ -18,6 +18,8 @@ from moot.wire import moot_pb2 as pb
 
 START_SECONDS = 30.0
 STOP_SECONDS = 60.0
+# With -P nothing is imported from the working directory: that is often a project in which agents write.
+SERVE = (sys.executable, "-P", "-m", "moot", "serve")
 _POLL_SECONDS = 0.02
 _TAIL_BYTES = 4096
 _TAIL_LINES = 12
@@ -74,7 +76,7 @@ async def _spawn(home: Paths, environment: Mapping[str, str] | None) -> int:
         os.chmod(console, 0o600)
         offset = log.tell()
         process = subprocess.Popen(  # noqa: ASYNC220 - the fork takes a millisecond, and it must outlive this loop
-            [sys.executable, "-m", "moot", "serve"],
+            SERVE,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -199,6 +199,7 @@ class LocalModel:
         threads = self._config.threads or max(1, (os.cpu_count() or 1) - 1)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",
             "-m",
             "moot.models.local_server",
             f"--model={self._file}",

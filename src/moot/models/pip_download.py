@@ -54,7 +54,7 @@ _ARGUMENTS = (
 
 
 def _list_pips() -> Iterator[list[str]]:
-    yield [sys.executable, "-m", "pip"]
+    yield [sys.executable, "-P", "-m", "pip"]
     for name in ("pip3", "pip"):
         if found := shutil.which(name):
             yield [found]

@@ -109,7 +109,7 @@ def status(system: bool, user: str) -> int:
 
 
 def _find_unit(*, system: bool, user: str) -> UnitFile:
-    command = (sys.executable, "-m", "moot", "serve")
+    command = daemon_process.SERVE
     names = (*_KEPT_VARIABLES, *_PROXY_VARIABLES)
     environment = {name: os.environ[name] for name in names if os.environ.get(name) and not _has_password(name)}
     if sys.platform == "darwin":

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import tomllib
@@ -19,7 +18,7 @@ from msgspec import Struct, field
 
 from moot.broker.nats_server import LocalServer, find_server
 from moot.cli.setup.config_edit import write_config
-from moot.client.daemon_process import is_answering
+from moot.client.daemon_process import SERVE, is_answering
 from moot.daemon.paths import Paths, make_folder
 from moot.domain.errors import Unavailable
 
@@ -91,7 +90,7 @@ class DemoDaemon:
         make_folder(self.home.logs)
         with self.home.console.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: ASYNC220 - the fork takes a millisecond
-                [sys.executable, "-m", "moot", "serve"],
+                SERVE,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

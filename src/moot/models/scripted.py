@@ -94,7 +94,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_script(path: Path) -> tuple[Rule, ...]:
     """Read the rules of a file. Raises ConfigError with the file and the problem."""
-    fix = "See docs/scripted-model.md for the format."
+    fix = "See: moot help scripted-model"
     try:
         rules = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8-sig")), Script).rule
         for rule in rules:

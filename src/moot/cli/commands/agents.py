@@ -238,7 +238,7 @@ def _categories_data(found: pb.AgentToolList) -> dict[str, Any]:
 def _show_partition(found: pb.AgentToolList, name: str) -> None:
     wanted = [info for info in found.agents if name in ("", info.agent)]
     if not wanted:
-        fix = "`moot agents tools` lists the tools of the default agent, `moot agents` all agents."
+        fix = "`moot agents tools` lists all tools by category, `moot agents` all agents."
         raise NotFound(f"{name!r} is not an agent with tools of its own", fix=fix)
 
     def render(_: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from moot.cli import output
 from moot.cli.demo.peers_tour import PeersTour
 from moot.cli.demo.two_daemons import DemoModel, TwoDaemons, check_programs, choose_model
+from moot.cli.program import hint
 from moot.cli.render import sanitize, terminal
 from moot.daemon.paths import Paths
 from moot.domain.errors import MootError
@@ -72,8 +73,7 @@ def _announce(model: DemoModel) -> None:
 
 
 def _render_end(data: dict[str, Any]) -> str:
-    text = (
-        f"That took {data['seconds']:.0f} seconds; nothing is left running. For your own daemons, see docs/broker.md."
-    )
+    text = f"That took {data['seconds']:.0f} seconds; nothing is left running. For your own daemons: "
+    text += hint("moot help broker")
     scripted = [terminal.paint("Scripted answers were shown, not a model's.", fg="yellow")] if data["scripted"] else []
     return "\n".join(["", output.wrap_prose(text, sys.stdout), *scripted])

@@ -118,6 +118,30 @@ async def test_work_asks_only_about_what_is_not_ordinary(daemon: LiveDaemon, tmp
     assert not (tmp_path / ".git" / "hooks").exists()
 
 
+async def test_work_asks_before_an_edit_of_the_program_itself(
+    daemon: LiveDaemon, tmp_path: Path, sender: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Moot may be installed in the virtual environment of the project."""
+    monkeypatch.setattr("moot.tools.files.project_folder.own_code_folders", lambda: [str(tmp_path / ".venv")])
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "old.py").write_text("old\n")
+    (tmp_path / "link").symlink_to(".venv")
+    async with daemon.client() as talk:
+        for text in (
+            'fs_write {"path": ".venv/run.pth", "content": "import os"}',
+            'fs_write {"path": "link/run.pth", "content": "import os"}',
+            'fs_delete {"path": ".venv/old.py"}',
+            'fs_patch {"changes": [{"path": "a.txt", "content": "a"}, {"path": ".venv/old.py", "moveTo": "b.py"}]}',
+        ):
+            speech = talk.start("ada", text, sender, cwd=str(tmp_path))
+            ask = await speech.until("approval_opened")
+            assert (ask.reason, list(ask.patterns)) == ("it is dangerous", []), text
+            await decide(talk, ask, "deny")
+            await speech.end()
+        assert not await is_asked(talk, 'fs_write {"path": ".venv-notes.txt", "content": "x"}', sender, tmp_path)
+    assert [each.name for each in (tmp_path / ".venv").iterdir()] == ["old.py"]
+
+
 async def test_work_asks_before_a_command_deletes_or_overwrites_a_file_that_the_run_did_not_create(
     daemon: LiveDaemon, tmp_path: Path, sender: str
 ) -> None:

@@ -23,7 +23,7 @@ from moot.tools.files.file_change import Planned
 from moot.tools.files.file_state import state_of_content
 from moot.tools.files.file_text import is_binary
 from moot.tools.files.off_limits import OffLimits
-from moot.tools.files.project_folder import is_project
+from moot.tools.files.project_folder import is_project, touches_own_code
 from moot.tools.files.read_files import ReadFiles
 from moot.tools.threads import run_in_thread
 
@@ -134,7 +134,8 @@ class ConfinedChange(ConfinedTool):
                 top = ground.real(ground.spot("."))
                 found = self._bind_paths(ground, arguments)
                 paths = [os.path.relpath(each.place, top) for each in found]
-                is_ordinary = is_project(top) and not any(map(has_control_name, paths))
+                is_controlling = any(map(has_control_name, paths)) or _touches_own_code(found)
+                is_ordinary = is_project(top) and not is_controlling
                 is_undoable = is_ordinary and self._limits.undo_bytes > 0 and self._is_undoable(ground, arguments)
                 return Reach(is_undoable=is_undoable, binding=join_bindings(found) if is_undoable else None)
         except MootError:
@@ -147,8 +148,9 @@ class ConfinedChange(ConfinedTool):
         try:
             with ConfinedFolder(cwd, self._off_limits) as ground:
                 top = ground.real(ground.spot("."))
-                places = tuple(each.place for each in self._bind_paths(ground, arguments))
-                return CallShape(cwd=top, places=places) if is_project(top) else None
+                found = self._bind_paths(ground, arguments)
+                places = tuple(each.place for each in found)
+                return CallShape(cwd=top, places=places) if is_project(top) and not _touches_own_code(found) else None
         except MootError:
             return None
 
@@ -194,6 +196,10 @@ class ConfinedChange(ConfinedTool):
 
     def _show(self, ground: ConfinedFolder, arguments: dict[str, Any]) -> str:
         raise NotImplementedError
+
+
+def _touches_own_code(found: list[Binding]) -> bool:
+    return any(touches_own_code(each.place) for each in found)
 
 
 def join_bindings(found: list[Binding]) -> Binding:

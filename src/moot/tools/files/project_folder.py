@@ -31,6 +31,12 @@ def is_project(path: str) -> bool:
     return is_visible(path) and not has_keys and not is_code
 
 
+def touches_own_code(place: str) -> bool:
+    """Whether a real path is in the program itself, or a folder with the program in it."""
+    own = [os.path.realpath(folder) for folder in own_code_folders()]
+    return any(is_beneath(place, folder) or is_beneath(folder, place) for folder in own)
+
+
 def is_shared_root(folder: str) -> bool:
     """Whether who sees this folder sees everybody's things: the root, a home, what lies above one."""
     return folder in _SHARED_ROOTS or any(is_beneath(home, folder) for home in homes())

@@ -136,7 +136,7 @@ async def test_sums_over_the_past_do_not_change_when_runs_go(storage: Storage) -
     asked = SpawnRequest(agent="ada", instruction="do")
     run = build_background_run(asked, run_id="arun-2", owner="user", cwd="", now=0.0)
     await storage.store.spawn(run)
-    await storage.store.begin(replace(run.request, is_first=True), now=0.0)
+    await storage.store.begin(replace(run.request, is_first=True), now=1.0)
     await storage.store.end(run.key, "arun-2", RunEnd(outcome=Outcome.COMPLETED, cost=0.25), [], now=0.0)
     for key in (mate, run.key):
         await storage.store.add_spend(key, "big", Usage(prompt=1), 1.0, root_id="run-1")

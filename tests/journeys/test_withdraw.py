@@ -48,6 +48,8 @@ async def test_the_newest_message_in_line_is_withdrawn_and_the_others_move_up(
         await second.end()
         said = [content for role, _, content in await talk.told("ada", sender) if role == "user"]
         assert said == ["busy", "second"]
+        usage = (await talk.ask(get_usage=pb.GetUsageMsg(agent="ada", sender=sender))).usage.usage
+        assert [each.runs for each in usage] == [2]
         async for event in feed:
             if event.kind == pb.WITHDRAWN:
                 assert (event.run_id, event.sender, event.content) == (run_id, sender, "third")

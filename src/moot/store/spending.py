@@ -82,12 +82,13 @@ def add(db: apsw.Connection, key: ConversationKey, model: str, usage: Usage, cos
 
 
 def spend(db: apsw.Connection, agent: str, sender: str) -> list[UsageRow]:
-    """Return the usage of ended runs, archives and calls outside runs; teammates under their own conversation."""
+    """Return the usage of runs that began and ended, archives and calls outside runs; teammates where they ran."""
     found = db.execute(
         "SELECT agent, sender, model, sum(runs), sum(prompt), sum(completion), sum(cache_hit), sum(cache_miss),"
         " sum(reasoning), sum(cost) FROM ("
         f"SELECT agent, sender, model, runs, {rows.USAGE_COLUMNS}, cost FROM ("
-        f"SELECT conversation, model, 1 AS runs, {rows.USAGE_COLUMNS}, cost FROM runs WHERE status = 'ended'"
+        f"SELECT conversation, model, 1 AS runs, {rows.USAGE_COLUMNS}, cost FROM runs"
+        " WHERE status = 'ended' AND started_at > 0"
         f" UNION ALL SELECT conversation, model, 0, {rows.USAGE_COLUMNS}, cost FROM archives WHERE model <> ''"
         ") AS spent JOIN conversations ON conversations.id = spent.conversation"
         f" UNION ALL SELECT agent, sender, model, 0, {rows.USAGE_COLUMNS}, cost FROM other_spend) AS counted"

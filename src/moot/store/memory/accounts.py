@@ -73,10 +73,10 @@ def find_root(db: Database, key: ConversationKey) -> ConversationKey | None:
 
 
 def list_spend(db: Database, agent: str, sender: str) -> list[UsageRow]:
-    """Return the usage of ended runs, archives and calls outside runs; teammates count where their runs are."""
+    """Return the usage of runs that began and ended, archives and calls outside runs; teammates where they ran."""
     found = list_outside_steps(db)
     for row in db.runs:
-        if row.end is not None:
+        if row.end is not None and row.started_at:
             key = db.conversations[row.conversation].key
             found.append(
                 UsageRow(

@@ -121,7 +121,7 @@ def fault(error: BaseException, path: Path) -> StoreError:
 
 
 def _full(_error: BaseException, path: Path) -> StoreError:
-    return StoreError(f"the disk of {path} is full; nothing was stored", fix="Free some space and send it again.")
+    return StoreError(f"the disk of {path} is full; nothing was stored", fix="Free some space and try again.")
 
 
 def _damage_error(error: BaseException, path: Path) -> StoreError:

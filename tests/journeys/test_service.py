@@ -63,7 +63,7 @@ def test_a_service_of_another_user_has_none_of_the_folders_of_who_installs_it(
     for folder in (root / ".cargo/bin", other / ".local/bin"):
         folder.mkdir(parents=True)
     account = pwd.struct_passwd(("other", "x", os.getuid() + 1, 1, "", str(other), "/bin/sh"))
-    monkeypatch.setattr(pwd, "getpwall", lambda: [account])
+    monkeypatch.setattr(pwd, "getpwnam", {"other": account}.__getitem__)
     for name in PROXY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(root))
@@ -74,6 +74,12 @@ def test_a_service_of_another_user_has_none_of_the_folders_of_who_installs_it(
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Environment=")]
     path = f"{other}/.local/bin:/usr/sbin:/usr/bin"
     assert lines == ['Environment="MOOT_HOME=/srv/moot"', f'Environment="PATH={path}"']
+
+
+def test_a_service_of_a_user_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--dry-run", "--json"):
+        assert run(["service", "install", "--system", "--user", "no-such-user", option]) == 2
+    assert "there is no user 'no-such-user' on this machine" in "".join(capsys.readouterr())
 
 
 def test_the_variables_of_a_proxy_are_kept_but_not_one_with_a_password(

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,6 +61,8 @@ def _scope_options(command: _F) -> _F:
 def install(system: bool, user: str, dry_run: bool) -> None:
     """Write the service file, enable the service and start it."""
     found = _find_unit(system=system, user=user)
+    if system and _find_account(name := _choose_user(user)) is None:
+        raise BadRequest(f"there is no user {name!r} on this machine", fix="Create it, or name another with --user.")
     _note_left_out()
     data = {"manager": found.manager, "path": str(found.path), "text": found.text, "dry_run": dry_run}
     data["commands"] = [shlex.join(command) for command in found.start]
@@ -121,10 +124,21 @@ def _find_unit(*, system: bool, user: str) -> UnitFile:
             raise BadRequest("--user needs --system", fix="Without --system the service runs as you.")
         config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
         return systemd_user_unit(command, environment, config=config)
-    name = user or os.environ.get("SUDO_USER", "")
+    name = _choose_user(user)
     if not name or name == "root":
         raise BadRequest("a system service needs the user it runs as", fix="Add --user NAME; not root.")
     return systemd_system_unit(command, _adapt_environment(environment, name), user=name)
+
+
+def _choose_user(given: str) -> str:
+    return given or os.environ.get("SUDO_USER", "")
+
+
+def _find_account(name: str) -> pwd.struct_passwd | None:
+    # Not every user is in a list of all: those of a directory service are found by name only.
+    with suppress(KeyError):
+        return pwd.getpwnam(name)
+    return None
 
 
 def _has_password(name: str) -> bool:
@@ -150,7 +164,7 @@ def _find_installed_unit(*, system: bool, user: str) -> UnitFile:
 
 def _adapt_environment(environment: Mapping[str, str], name: str) -> dict[str, str]:
     """Return the variables for a daemon of this user, without those of another user's shell, such as root's."""
-    account = next((each for each in pwd.getpwall() if each.pw_name == name), None)
+    account = _find_account(name)
     if account is not None and account.pw_uid == os.getuid():
         return dict(environment)
     kept = {key: value for key, value in environment.items() if not key.startswith("XDG_")}

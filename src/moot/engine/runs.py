@@ -322,7 +322,7 @@ class Runs:
             if len(lane.waiting) >= self._d.config().queue_bound:
                 raise Busy(
                     f"{len(lane.waiting)} messages already wait in this conversation",
-                    fix="Wait for an answer, or stop the run in flight with `moot kill`.",
+                    fix="Wait for an answer, or stop the active run with `moot kill`.",
                 )
             if ticket.request is not None:
                 keep = self._d.store.enqueue(ticket.request, now=self._d.clock.now())

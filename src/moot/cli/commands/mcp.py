@@ -197,7 +197,7 @@ def _list() -> None:
             [info.name, _render_state(info), _render_count(info), info.sandbox or "remote", info.target]
             for info in found
         ]
-        table = terminal.render_table(["NAME", "STATE", "TOOLS", "HELD BY", "TARGET"], rows)
+        table = terminal.render_table(["NAME", "STATE", "TOOLS", "SANDBOX", "TARGET"], rows)
         waiting = [part for info in found if list_waiting(info) for part in ("", _render_review(info))]
         return "\n".join([table or hint("No MCP servers; add one with `moot mcp add`."), *waiting])
 

@@ -315,6 +315,27 @@ async def test_a_page_is_fetched_within_the_rules_and_taints_what_is_found(
         assert ("web",) in home.query("SELECT DISTINCT taint FROM messages WHERE role = 'tool'")
 
 
+async def test_a_page_is_one_source_however_its_address_is_written(home: Home, provider: Provider) -> None:
+    async def answer(_: web.BaseRequest) -> web.Response:
+        return web.Response(text="The moor is closed in winter.", content_type="text/plain")
+
+    async with serving(answer) as site:
+        config = PROVIDER_CONFIG.replace("PROVIDER_URL", provider.url)
+        home.furnish(config=config + f'\n[web]\nallow_private = ["127.0.0.1:{site.port}"]\n')
+        with daemon_thread(home) as daemon:
+            shouted = site.url.replace("http", "HTTP")
+            async with daemon.client() as talk:
+                for address in (site.url, f"{site.url}/", f"{shouted}/#winter", f"{site.url}/moor/"):
+                    await talk.ask(index_documents=pb.IndexDocumentsMsg(place=address))
+            listed = daemon.cli_json("rag", "list")["data"]
+            assert [each["place"] for each in listed] == [f"{site.url}/", f"{site.url}/moor/"]
+            found = daemon.cli_json("rag", "search", "moor", "--source", f"{site.url}/moor/#top")["data"]["results"]
+            assert [each["citation"] for each in found] == [f"{site.url}/moor/:1"]
+            assert daemon.cli("rag", "forget", f"{site.url}/moor/").returncode == 0
+            assert daemon.cli("rag", "forget", site.url).returncode == 0
+            assert daemon.cli_json("rag", "list")["data"] == []
+
+
 async def test_a_secret_in_the_address_of_a_page_is_not_stored(home: Home, provider: Provider) -> None:
     token = "open-sesame-4711-behind-the-hedge"
     asked: list[str] = []

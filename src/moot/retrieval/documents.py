@@ -21,7 +21,7 @@ from moot.domain.usage import NO_CHARGE, Charge
 from moot.retrieval.embedders import Embedder
 from moot.retrieval.files import FileState, SourceFiles
 from moot.retrieval.indexer import Indexer, IndexReport, Progress
-from moot.retrieval.pages import WEB, PageFetcher, is_address
+from moot.retrieval.pages import WEB, PageFetcher, is_address, normalize_address
 from moot.retrieval.search import Found, FoundPassage, PassageSearch
 
 ARCHIVE = "archive"
@@ -90,7 +90,7 @@ class Documents:
             raise BadRequest("the source is empty", fix="Name a file, a folder or an address.")
         async with self._turn(owner):
             if is_address(place):
-                source, report = await self._index_page(owner, place, taint, charge)
+                source, report = await self._index_page(owner, normalize_address(place), taint, charge)
             elif place == ARCHIVE:
                 source, report = await self._index_source(
                     owner, SourceKind.ARCHIVE, ARCHIVE, taint=taint, work=self._sync_with(progress, charge)
@@ -330,7 +330,8 @@ class Documents:
 
     async def _find_source(self, owner: ConversationKey, name: str) -> SourceReport:
         """Return a source by its number, its place, or the end of its path."""
-        name = (await self._mask(name)).strip().rstrip("/")
+        name = (await self._mask(name)).strip()
+        name = normalize_address(name) if is_address(name) else name.rstrip("/")
         sources = await self.list_sources(owner)
         exact = [each for each in sources if name in (str(each.source.label), each.source.place)]
         ending = name.removeprefix("./")

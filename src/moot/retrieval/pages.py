@@ -1,6 +1,7 @@
 """Fetches web pages to be indexed, with the limits and address rules of web_fetch."""
 
 from collections.abc import Callable
+from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
@@ -24,6 +25,15 @@ class Page(Struct, frozen=True, kw_only=True):
 
 def is_address(place: str) -> bool:
     return place.lower().startswith(("http://", "https://"))
+
+
+def normalize_address(address: str) -> str:
+    """Return an address as it is stored: spellings of one page are one, and a fragment is not sent to a server."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return address
+    return urlunsplit((parts.scheme, parts.netloc.lower(), parts.path or "/", parts.query, ""))
 
 
 class PageFetcher:

@@ -13,6 +13,7 @@ from moot.retrieval.reading.quantities import find_contradicted
         ("It costs 30 €.", "A ticket costs 20 €.", ["30 €"]),
         ("Am 3. geht es vier Wochen lang.", "Es dauert vierzehn Wochen.", ["vier Wochen"]),
         ("Open from 14:30 Uhr.", "Ab 15:00 Uhr.", ["14:30 Uhr"]),
+        ("At 180 °C.", "At 220 °C.", ["180 °C"]),
         ("A 90-minute walk.", "The walk takes forty minutes.", ["90 minute"]),
     ],
 )
@@ -36,6 +37,10 @@ def test_another_number_of_the_same_unit_is_a_contradiction(sentence: str, sourc
         ("Ninety minutes in total.", "First forty minutes, then fifty minutes."),
         ("Forty minutes, not ninety minutes.", "Forty minutes."),
         ("1.5 hours", "90 minutes"),
+        ("Bake it at 177 °C.", "Bake it at 350 °F."),
+        # Names.
+        ("Use A4 sheets.", "Take 500 sheets."),
+        ("COVID-19 cases rose.", "There were 300 cases."),
         ("40 minutes", "An hour; the last minutes are the best."),
     ],
 )

@@ -12,7 +12,8 @@ from msgspec import Struct
 from moot.multiagent.routing.text_features import fold
 from moot.retrieval.reading.terms import LANGUAGES, stems
 
-_TOKEN = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+|[€$£¥%°]|[^\s\w]|_")
+# The number of a name, such as A4 or COVID-19, counts nothing.
+_TOKEN = re.compile(r"(?<!\w)(?<![^\W\d_]-)\d+(?:[.,:]\d+)*|[^\W\d_]+|[€$£¥%]|°[CFK]?|[^\s\w]|_")
 # Numbers of a unit that sums and differences are made of.
 _MOST_COMBINED = 30
 _THOUSANDS = re.compile(r"[.,](?=\d{3}(?:\D|$))")
@@ -72,7 +73,7 @@ def _list_quantities(text: str) -> Iterator[_Quantity]:
     tokens = _TOKEN.findall(text)
     values = [_read_number(token) for token in tokens]
     for place, token in enumerate(tokens):
-        if values[place] is not None or not (token[0].isalpha() or token in "€$£¥%°"):
+        if values[place] is not None or not (token[0].isalpha() or token[0] in "€$£¥%°"):
             continue
         # As in "a 40-minute walk".
         before = place - 2 if place > 1 and tokens[place - 1] == "-" else place - 1

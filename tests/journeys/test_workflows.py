@@ -305,6 +305,15 @@ async def test_a_saved_workflow_and_a_file_can_be_run(daemon: LiveDaemon, sender
         assert found["step_statuses"][0]["result"] == "did: from a file"
 
 
+async def test_an_agent_is_told_when_a_workflow_that_it_saves_runs(daemon: LiveDaemon, sender: str) -> None:
+    async with daemon.client() as talk:
+        order = {"name": "daily", "yaml_content": flow(step("a", "saved"), schedule="every 6h")}
+        assert "It runs next at 20" in (await use(talk, sender, "workflow_save", **order))["message"]
+        assert (await use(talk, sender, "cron_pause", id="daily"))["status"] == "paused"
+        again = await use(talk, sender, "workflow_save", **order)
+        assert again["message"].endswith(" Its schedule is paused; cron_resume continues it.")
+
+
 async def test_an_agent_has_no_other_work_and_sees_no_other_workflows(daemon: LiveDaemon, sender: str) -> None:
     """Otherwise it could have things done with tools that it does not have, and read what others were told."""
     async with daemon.client() as talk:

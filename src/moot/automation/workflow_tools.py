@@ -363,6 +363,8 @@ class WorkflowSaveTool:
             message += f" It is saved as {order.name!r}; its runs are named {written!r}, as in the YAML."
         if job is not None and job.next_at is not None:
             message += f" It runs next at {format_instant(job.next_at, job.schedule.zone)} ({job.schedule.zone})."
+        elif job is not None and job.is_paused:
+            message += " Its schedule is paused; cron_resume continues it."
         return _encode({"status": "saved", "name": order.name, "file_path": order.name, "message": message})
 
 

@@ -123,6 +123,29 @@ def test_nothing_in_the_working_directory_is_imported_when_the_daemon_starts(own
     assert up.stdout.startswith("The daemon is up (pid ")
 
 
+@pytest.mark.parametrize("path", [":/nowhere", "/nowhere:", "."])
+def test_the_daemon_ignores_a_pythonpath_that_means_the_working_directory(own: Home, tmp_path: Path, path: str) -> None:
+    """The command itself cannot: Python reads the variable before it runs."""
+    project = tmp_path / "project"
+    project.mkdir()
+    seen = tmp_path / "imported-by"
+    (project / "sitecustomize.py").write_text(
+        f"import sys\nwith open({str(seen)!r}, 'a') as file: print(sys.orig_argv[-1], file=file)\n"
+    )
+    up = subprocess.run(
+        [sys.executable, "-P", "-m", "moot", "up"],
+        cwd=project,
+        env=own.environment(PYTHONPATH=path),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    assert up.returncode == 0, up.stderr
+    assert seen.read_text().split() == ["up"]
+
+
 def test_up_twice_is_one_daemon(own: Home) -> None:
     first = data(run_cli(own, "up", "--json"))
     second = data(run_cli(own, "up", "--json"))

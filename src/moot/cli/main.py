@@ -19,6 +19,7 @@ from moot.cli.program import use_commands
 from moot.daemon.process_protection import disable_memory_dumps
 from moot.domain.errors import BadRequest, MootError
 from moot.domain.near_names import find_near
+from moot.import_path import forget_working_directory
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -257,6 +258,7 @@ def _open_chat(context: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     disable_memory_dumps()
+    forget_working_directory()
     for stream in (sys.stdout, sys.stderr):
         # Replace characters that the terminal cannot encode instead of failing.
         reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)

@@ -14,6 +14,7 @@ from moot.client.connection import connect
 from moot.client.errors import TimedOut, Unreachable
 from moot.daemon.paths import Paths, explain_full_disk, find_full_folder, full_disk_error, is_full, make_folder
 from moot.domain.errors import ConfigError, MootError
+from moot.import_path import drop_working_directory
 from moot.wire import moot_pb2 as pb
 
 START_SECONDS = 30.0
@@ -80,7 +81,7 @@ async def _spawn(home: Paths, environment: Mapping[str, str] | None) -> int:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=environment,
+            env=drop_working_directory(os.environ if environment is None else environment),
             start_new_session=True,
             close_fds=True,
         )

@@ -6,7 +6,7 @@ import pytest
 
 from moot.domain.message import Message, Role, ToolCall, assistant, tool_result, user
 from moot.domain.ports.model import Finished, TextDelta
-from moot.domain.usage import Usage
+from moot.domain.usage import MOST_TOKENS, Usage
 from tests.daemon_process import eventually
 from tests.fake_provider.ask import LOOKUP, ask, config, hear, model_of, prompt, run
 from tests.fake_provider.client import Provider
@@ -24,6 +24,19 @@ def test_an_answer_is_streamed_and_ends_with_its_usage(provider: Provider, wire:
     miss = 10 if wire == "openai" else 0
     assert said.events[-1] == Finished(Usage(prompt=prompt_tokens, completion=4, cache_hit=30, cache_miss=miss))
     assert provider.faults() == []
+
+
+@pytest.mark.parametrize("reported", [2**63 - 1, 2**64, 10**30])
+def test_an_impossible_number_of_tokens_is_counted_within_bounds(provider: Provider, wire: str, reported: int) -> None:
+    keys = ("prompt", "completion", "cached", "written", "reasoning")
+    provider.program({"text": "x", "usage": dict.fromkeys(keys, reported)})
+
+    last = ask(config(provider, wire), prompt("Hello")).events[-1]
+
+    assert isinstance(last, Finished)
+    assert last.usage is not None
+    assert (last.usage.completion, last.usage.cache_hit) == (MOST_TOKENS, MOST_TOKENS)
+    assert MOST_TOKENS <= last.usage.prompt <= 3 * MOST_TOKENS
 
 
 def test_calls_with_one_id_get_ids_of_their_own(provider: Provider, wire: str) -> None:

@@ -186,3 +186,15 @@ async def test_a_connection_that_the_server_closes_after_its_answer_is_replaced_
     assert [said.text.strip() for said in (first, second)] == ["Done.", "Again."]
     assert [said.of("retrying") for said in (first, second)] == [[], []]
     assert len(provider.bodies()) == 3
+
+
+@pytest.mark.parametrize("model", ["fake", "claude"])
+async def test_an_impossible_number_of_tokens_is_counted_and_the_usage_can_still_be_read(
+    daemon: LiveDaemon, provider: Provider, sender: str, model: str
+) -> None:
+    usage = dict.fromkeys(("prompt", "completion", "cached", "written", "reasoning"), 2**63 - 1)
+    provider.program({"match": "^huge$", "text": "x", "usage": usage, "repeat": 2})
+    async with daemon.client() as talk:
+        said = [await talk.say(f"on-{model}", "huge", sender) for _ in range(2)]
+        assert [each.outcome for each in said] == ["completed", "completed"]
+        assert [spent.runs for spent in await talk.usage() if spent.sender == sender] == [2]

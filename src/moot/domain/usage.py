@@ -6,6 +6,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+# More than any request has. Sums of millions of such counts still fit into a number of the store.
+MOST_TOKENS = 2**40
+
 
 class Usage(Struct, frozen=True, kw_only=True):
     """Tokens of one or more model calls; the last three are parts of the first two."""
@@ -28,6 +31,11 @@ class Usage(Struct, frozen=True, kw_only=True):
             cache_miss=self.cache_miss + other.cache_miss,
             reasoning=self.reasoning + other.reasoning,
         )
+
+
+def read_count(reported: int | None) -> int:
+    """Return a number of tokens as a provider reported it, which may be any number, within bounds."""
+    return min(max(0, reported or 0), MOST_TOKENS)
 
 
 class RunUsage(Struct, frozen=True, kw_only=True):

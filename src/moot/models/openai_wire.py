@@ -10,7 +10,7 @@ from moot.domain.message import Message, Role, ToolCall
 from moot.domain.prompt import Encoding, Prompt, ToolSpec
 from moot.domain.text import clean, defuse
 from moot.domain.transcript_text import render_message
-from moot.domain.usage import Usage
+from moot.domain.usage import Usage, read_count
 from moot.models.pairing import close_calls, open_calls, pair_results
 
 # A text message ends with its role. Nothing inside a JSON string can look like that: its quotes are escaped.
@@ -315,7 +315,7 @@ def repair_chunk(data: bytes) -> Chunk:
 
 
 def parse_usage(tokens: Tokens) -> Usage:
-    prompt = max(0, tokens.prompt_tokens or 0)
+    prompt = read_count(tokens.prompt_tokens)
     hit = tokens.prompt_cache_hit_tokens
     if hit is None and tokens.prompt_tokens_details is not None:
         hit = tokens.prompt_tokens_details.cached_tokens
@@ -325,8 +325,8 @@ def parse_usage(tokens: Tokens) -> Usage:
     details = tokens.completion_tokens_details
     return Usage(
         prompt=prompt,
-        completion=max(0, tokens.completion_tokens or 0),
-        cache_hit=max(0, hit or 0),
-        cache_miss=max(0, miss or 0),
-        reasoning=max(0, (details.reasoning_tokens or 0) if details else 0),
+        completion=read_count(tokens.completion_tokens),
+        cache_hit=read_count(hit),
+        cache_miss=read_count(miss),
+        reasoning=read_count(details.reasoning_tokens if details else 0),
     )

@@ -123,9 +123,8 @@ def test_vectors_of_another_model_or_length_are_made_anew_and_never_compared(
         call_cli(daemon.home, "secrets", "set", "EMBEDDING_KEY", stdin=KEY)
         daemon.cli("rag", "index", str(folder))
         assert search(daemon)[0][0] == "car.md:1"
-        # The server makes other vectors under the same name: the first query shows it.
+        # The server makes other vectors under the same name, which the vector of the query shows.
         provider.set_vectors(length=32)
-        assert search(daemon) == ([], [])
         names, (note,) = search(daemon)
         assert names[0] == "car.md:1"
         assert f"New vectors were made of 40 documents of {folder}: embed-1 at" in note

@@ -65,6 +65,12 @@ class Documents:
     def has_vectors(self) -> bool:
         return bool(self._d.choose_embedder().name)
 
+    def _name_vectors(self) -> str:
+        try:
+            return self._d.choose_embedder().name
+        except ConfigError:
+            return ""
+
     def describe_embeddings(self) -> str:
         """Say what vectors are made with, for people."""
         try:
@@ -229,7 +235,14 @@ class Documents:
         most = max(1, min(limit, MOST_RESULTS))
         search = partial(self._d.search.search, owner, query, limit=most, source=only, charge=charge)
         notes = await self._refresh(owner, charge)
+        vectors = self._name_vectors()
         found = await search()
+        if vectors != self._name_vectors():
+            # The vector of the query has shown that the model makes others now: those of the documents do not fit.
+            for each in await self._d.index.find_sources(owner):
+                self._checked.pop(each.number, None)
+            notes = await self._refresh(owner, charge)
+            found = await search()
         renewed: set[int] = set()
         # A citation has to be found in the file as it is now, not as it was at the last check. Without a passage that
         # has changed, one of another source may be found that has changed too.

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import moot
 from moot.domain.errors import Forbidden
 from moot.tools.sandbox.output_buffer import OutputBuffer
 from moot.tools.sandbox.plan import Command
@@ -195,6 +196,13 @@ async def test_a_hook_of_a_repository_cannot_be_planted(bench: Bench) -> None:
     assert "Read-only" in said or "busy" in said
     assert not (bench.work / ".git" / "hooks" / "pre-commit").exists()
     assert "evil" not in (bench.work / ".git" / "config").read_text()
+
+
+async def test_nothing_is_put_beside_the_program_where_it_would_be_imported(bench: Bench) -> None:
+    """Python imports `sitecustomize` from there whenever Moot starts."""
+    beside = Path(moot.__file__).parents[1]
+    said = await bench.say(f"test -d {beside}/moot && test ! -w {beside} && echo closed", cwd=beside.parent)
+    assert "closed" in said
 
 
 async def test_the_systems_secrets_are_hidden_even_from_root(bench: Bench) -> None:

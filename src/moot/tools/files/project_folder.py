@@ -43,5 +43,5 @@ def is_shared_root(folder: str) -> bool:
 
 
 def own_code_folders() -> list[str]:
-    """The program itself: who can rewrite it needs no other way out."""
-    return [str(Path(__file__).resolve().parents[2]), sys.prefix]
+    """The program itself, with all that is imported from beside it: who can rewrite it needs no other way out."""
+    return [str(Path(__file__).resolve().parents[3]), sys.prefix]

@@ -64,8 +64,13 @@ class CallAssembler:
         # Without an index, a chunk belongs to the newest call.
         found = self._by_index.get(index) if index is not None else self._open[-1] if self._open else None
         if found is None or _starts_new_call(found, index, call_id, name):
-            found = self._by_index[index] = _PartialCall()
-            self._open.append(found)
+            found = _PartialCall()
+            has_room = len(self._open) <= MAX_CALLS
+            if has_room:
+                self._open.append(found)
+            if has_room or index in self._by_index:
+                # Also if it is dropped: its other chunks do not belong to the call that had this index before.
+                self._by_index[index] = found
         return found
 
     def ready(self, *, truncated: bool) -> Iterator[CallReady]:

@@ -1,5 +1,6 @@
 """Tool calls put together from pieces in every shape servers send them."""
 
+import tracemalloc
 from random import Random
 
 import pytest
@@ -62,3 +63,24 @@ def test_a_nul_in_an_escape_is_replaced() -> None:
 
 def test_calls_beyond_all_measure_are_dropped() -> None:
     assert len(whole(*((n, "", "a", "{}") for n in range(MAX_CALLS + 50)))) == MAX_CALLS
+
+
+def test_a_call_that_is_dropped_adds_nothing_to_the_one_that_had_its_index() -> None:
+    last = MAX_CALLS + 50
+    opened = [(n, f"call_{n:05}", "a", "{}") for n in range(last)]
+    calls = whole(*opened, (0, "call_99999", "b", '{"x"'), (0, "", "", ": 1}"))
+
+    assert calls[0] == ("a", "{}", "")
+
+
+def test_calls_beyond_all_measure_take_no_memory() -> None:
+    assembler = CallAssembler(Random(0))
+    tracemalloc.start()
+    try:
+        for number in range(100_000):
+            assembler.add(number, "", "a", "{}")
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept < 1_000_000

@@ -18,7 +18,7 @@ from moot.domain.ports.clock import Clock
 from moot.tools.files.private_places import homes
 from moot.tools.files.project_folder import is_beneath
 from moot.tools.mcp.message_limits import half_of_the_time, has_too_many_values
-from moot.tools.sandbox.environment import PATH
+from moot.tools.sandbox.environment import PATH, find_program
 from moot.tools.sandbox.plan import Command as Confined
 from moot.tools.sandbox.sandbox import Sandbox
 from moot.tools.sandbox.starting import start_whole
@@ -159,7 +159,7 @@ def _program_folders(program: str) -> list[str]:
 @functools.cache
 def _death_signal_prefix() -> tuple[str, ...]:
     """A prefix that has the kernel kill the server when the daemon dies, even by kill -9; empty where there is none."""
-    found = shutil.which("setpriv")
+    found = find_program("setpriv")
     if found is None:
         return ()
     prefix = (found, "--pdeathsig", "KILL", "--")

@@ -1,12 +1,21 @@
 """The environment variables of a command in the sandbox. Used by `sandbox`; the toolchain is found by `toolchain`."""
 
 import os
+import shutil
 
 from moot.tools.sandbox.plan import Command
 from moot.tools.sandbox.toolchain import Toolchain
 
 PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _PASSED_ON = ("LANG", "LANGUAGE", "TZ", "TERM", "USER", "LOGNAME")
+
+
+def find_program(name: str) -> str | None:
+    """Return a program that runs outside the sandbox: the system's before any other on the PATH.
+
+    The PATH may begin with a virtual environment in a project, in which agents write.
+    """
+    return shutil.which(name, path=os.pathsep.join(PATH)) or shutil.which(name)
 
 
 def build_environment(command: Command, toolchain: Toolchain, *, confined: bool) -> dict[str, str]:

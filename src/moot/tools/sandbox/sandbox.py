@@ -20,7 +20,7 @@ from moot.domain.sandbox import SandboxReport
 from moot.tools.sandbox import cgroup, mounts, repository, seccomp, view
 from moot.tools.sandbox.aliases import Regions, list_regions
 from moot.tools.sandbox.cleanup import Cleanup, LeftBehind
-from moot.tools.sandbox.environment import PATH, build_environment
+from moot.tools.sandbox.environment import PATH, build_environment, find_program
 from moot.tools.sandbox.explained import HeldBack
 from moot.tools.sandbox.git_author import GitAuthor
 from moot.tools.sandbox.late_mounts import LateMounts
@@ -391,7 +391,7 @@ def _candidates() -> list[str]:
         found.append(str(bwrap_path()))
     except (ImportError, RuntimeError, OSError):
         pass
-    installed = shutil.which("bwrap")
+    installed = find_program("bwrap")
     return [*found, installed] if installed is not None else found
 
 

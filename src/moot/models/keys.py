@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import shlex
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -86,9 +88,9 @@ def _read_keyring(found: Reference, place: str) -> str:
             f"The keyring could not be read for {place}: {error}", fix='Unlock the keyring, or use "env:VARIABLE".'
         ) from error
     if not value:
-        raise ConfigError(
-            f"{place} needs {found.where}, which is not there.", fix=f"Run: keyring set {_OURS} {found.name}"
-        )
+        # The program `keyring` is on the PATH only where the environment of Moot is.
+        command = f"{shlex.quote(sys.executable)} -m keyring set {_OURS} {found.name}"
+        raise ConfigError(f"{place} needs {found.where}, which is not there.", fix=f"Run: {command}")
     text = str(value).strip()
     return _check_value(text, found, good=text.isprintable())
 

@@ -1,6 +1,7 @@
 """Keys by reference, and never in clear."""
 
 import asyncio
+import shlex
 import sys
 import types
 
@@ -60,7 +61,7 @@ def test_a_key_comes_from_the_keyring_under_our_name(monkeypatch: pytest.MonkeyP
     assert asyncio.run(Key("keyring:work", model="m").get()) == "from-the-ring"
     with pytest.raises(ConfigError) as raised:
         resolve("keyring:other", model="m")
-    assert raised.value.fix == "Run: keyring set moot other"
+    assert raised.value.fix == f"Run: {shlex.quote(sys.executable)} -m keyring set moot other"
 
 
 def test_a_key_does_not_show_itself() -> None:

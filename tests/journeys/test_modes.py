@@ -102,7 +102,7 @@ async def test_work_asks_only_about_what_is_not_ordinary(daemon: LiveDaemon, tmp
             assert await is_asked(talk, text, sender, tmp_path) == "it is dangerous", text
         assert "reviewed" in await is_asked(talk, 'exec {"command": "git reset --hard"}', sender, tmp_path)
         # What a command destroys cannot be undone.
-        for command in ("rm -rf folder", "git push origin main", "find folder -name x -delete"):
+        for command in ("rm -rf folder", "git push origin main", "find folder -name x -delete", "echo x >> .envrc"):
             reason = await is_asked(talk, "exec " + json.dumps({"command": command}), sender, tmp_path)
             assert "cannot be undone" in reason, command
         assert (tmp_path / "folder").exists()

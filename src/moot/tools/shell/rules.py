@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from moot.domain.safety import has_control_name
 from moot.domain.shell import Level, Verdict
 from moot.tools.shell import paths
 from moot.tools.shell.words import UNKNOWN
@@ -107,6 +108,14 @@ def judge_write(target: str) -> Iterator[Verdict]:
         yield _danger(f"writes to {_show_word(target)}, which belongs to the system")
     elif paths.is_secret(target):
         yield _danger(f"writes to {_show_word(target)}, where credentials are kept")
+    elif has_control_name(target) and not _is_in_repository(target):
+        reason = f"writes to {_show_word(target)}, a file that other programs act upon by themselves"
+        yield Verdict(Level.DESTRUCTIVE, reason)
+
+
+def _is_in_repository(target: str) -> bool:
+    """Whether it is in .git, where the sandbox itself protects what git executes."""
+    return ".git" in target.split("/")
 
 
 def judge_read(target: str) -> Iterator[Verdict]:

@@ -7,6 +7,12 @@ from moot.tools.shell.grammar import classify
 from tests.unit.tools.shell.shell_commands import EVERYDAY
 
 DESTRUCTIVE = (
+    "echo x > .envrc",
+    "echo x >> sub/.Envrc",
+    "mkdir -p .github/workflows && cat > .github/workflows/ci.yml",
+    "printf a | tee -a AGENTS.md",
+    "cp a .husky/pre-commit",
+    "mv a .vscode/tasks.json",
     "rm -rf src",
     "rm -r build dist",
     "rm *",
@@ -79,6 +85,9 @@ ORDINARY = (
     "tee a < b",
     "tee -a a b < c",
     "echo x > a.txt",
+    "echo x >> .git/info/exclude",
+    "cat AGENTS.md",
+    "git add .github",
     "pytest -q > out.txt 2> err.txt",
     'echo "$x" >> log.txt',
     "mv a.txt b.txt",

@@ -21,7 +21,6 @@ MISSED = (
     "kwriteconfig5 --file ~/.config/autostart/x.desktop --key Exec evil",
     "rustc -C linker=/tmp/evil x.rs",
     "gradle -I evil.gradle build",
-    "echo evil > .husky/pre-commit",
     "yes | tr '\\n' x | head -c 100G | grep n",
     "xargs kill -9 < /tmp/pids",
     "node -r /tmp/evil.js app.js",

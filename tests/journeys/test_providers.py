@@ -198,3 +198,25 @@ async def test_an_impossible_number_of_tokens_is_counted_and_the_usage_can_still
         said = [await talk.say(f"on-{model}", "huge", sender) for _ in range(2)]
         assert [each.outcome for each in said] == ["completed", "completed"]
         assert [spent.runs for spent in await talk.usage() if spent.sender == sender] == [2]
+
+
+PIECE = "again and again " * 5_000
+WRITING = {"name": "set_title", "arguments": {"title": PIECE * 10}}
+ENDLESS: dict[str, dict[str, Any]] = {
+    "text": {"tokens": [PIECE] * 26},
+    "reasoning": {"thinking": PIECE * 26, "text": "x"},
+    "calls": {"calls": [WRITING] * 3},
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+@pytest.mark.parametrize("model", ["fake", "claude"])
+async def test_a_reply_that_does_not_end_is_not_kept_whatever_it_consists_of(
+    daemon: LiveDaemon, provider: Provider, sender: str, model: str, kind: str
+) -> None:
+    provider.program({"match": "^endless$", **ENDLESS[kind]})
+    async with daemon.client() as talk:
+        said = await talk.say(f"on-{model}", "endless", sender)
+        assert said.outcome == "model_error"
+        assert "does not end" in said.ended.error
+        assert (await talk.say(f"on-{model}", "hello", sender)).outcome == "completed"

@@ -13,6 +13,7 @@ from moot.domain.prompt import Prompt
 from moot.domain.text import TagStripper, clean
 from moot.domain.tokens import estimate_message, estimate_text
 from moot.domain.usage import NO_CHARGE, Charge, Need, Reservation, Usage
+from moot.engine.reply_length import ReplyLength
 
 # The maximum reply of a prompt that sets none, as far as budgets are concerned.
 _REPLY = 8_192
@@ -22,9 +23,11 @@ async def complete(model: Model, prompt: Prompt) -> tuple[str, Usage]:
     pieces: list[str] = []
     stripper = TagStripper()
     usage = Usage()
+    length = ReplyLength()
     async with aclosing(model.stream(prompt)) as events:
         async for event in events:
             if isinstance(event, TextDelta):
+                length.add(event.text)
                 pieces.append(stripper.feed(clean(event.text)))
             elif isinstance(event, Finished) and event.usage is not None:
                 usage = event.usage

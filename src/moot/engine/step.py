@@ -7,7 +7,6 @@ from typing import assert_never
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from moot.domain.errors import ModelError
 from moot.domain.events import (
     EventBody,
     ModelPreparing,
@@ -38,10 +37,8 @@ from moot.domain.ports.model import (
 from moot.domain.prompt import Prompt
 from moot.domain.text import TagStripper, clean
 from moot.domain.usage import Usage
+from moot.engine.reply_length import ReplyLength
 from moot.failpoint import reach
-
-# No useful reply is this long; a model that repeats itself must not fill memory, disk and frames.
-LONGEST_REPLY = 2_000_000
 
 
 class ModelReply(Struct):
@@ -70,7 +67,7 @@ class Step:
         # The ids of the calls so far.
         self._made: set[str] = set()
         self._segment = ""
-        self._length = 0
+        self._length = ReplyLength()
         self.reply = ModelReply()
 
     async def read(self, model: Model, prompt: Prompt) -> ModelReply:
@@ -102,9 +99,11 @@ class Step:
             case Finished(usage, truncated):
                 self.reply.usage, self.reply.truncated = usage, truncated
             case ThinkingDelta(text):
+                self._length.add(text)
                 self._open_segment("thinking")
                 self._emit(ThinkingChunk(clean(text)))
             case ThinkingDone(thinking):
+                self._length.add(thinking.signature)
                 self.reply.thinking.append(thinking)
             case CallReady(call, flaw):
                 self._add_call(call, flaw)
@@ -116,18 +115,14 @@ class Step:
                 assert_never(event)
 
     def _add_text(self, text: str) -> None:
-        self._length += len(text)
-        if self._length > LONGEST_REPLY:
-            raise ModelError(
-                f"the model's reply is longer than {LONGEST_REPLY} characters and does not end",
-                fix="Ask for less at once, or set max_output_tokens for the model.",
-            )
+        self._length.add(text)
         if text:
             self._open_segment("text")
             self._pieces.append(text)
             self._emit(TextChunk(text))
 
     def _add_call(self, call: ToolCall, flaw: str) -> None:
+        self._length.add(call.arguments)
         # Results are matched to calls by id, so an id that is empty or was used before is replaced. Some servers count
         # from zero in every answer, and some providers refuse a history that has an id twice.
         if not call.id or call.id in self._taken or call.id in self._made:

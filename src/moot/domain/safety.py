@@ -13,6 +13,17 @@ CONTROL_NAMES = frozenset(
     {
         ".git", ".gitmodules", ".github", ".gitlab-ci.yml", ".husky", ".pre-commit-config.yaml", ".envrc", ".vscode",
         ".idea", ".claude", ".mcp.json", "agents.md", "claude.md", "claude.local.md",
+        # Hooks of git, where the settings of a repository usually put them.
+        ".githooks", "lefthook.yml", ".lefthook.yml",
+        # Continuous integration.
+        ".gitea", ".forgejo", ".circleci", ".buildkite", ".travis.yml", "jenkinsfile", "azure-pipelines.yml",
+        "bitbucket-pipelines.yml", ".woodpecker.yml", ".drone.yml",
+        # Editors, debuggers and shells that enter the folder, and other agents.
+        ".devcontainer", ".devcontainer.json", ".zed", ".dir-locals.el", ".exrc", ".nvimrc", ".nvim.lua", ".gdbinit",
+        ".lldbinit", ".mise.toml", "mise.toml", ".cursor", ".cursorrules", ".windsurf", ".codex", ".gemini",
+        "gemini.md",
+        # Imported by every Python that is started where they are found.
+        "sitecustomize.py", "usercustomize.py",
     }
 )  # fmt: skip
 

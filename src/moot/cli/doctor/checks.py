@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -82,6 +83,23 @@ def user() -> Iterator[Finding]:
     if os.geteuid() == 0:
         fix = "Run Moot as an ordinary user: agents act with its permissions, and the sandbox is weaker for root."
         yield warning("user", "Moot runs as root.", fix)
+
+
+def program() -> Iterator[Finding]:
+    """Find files that uv or conda have linked into several environments: who writes in one changes all."""
+    loaded = {getattr(module, "__file__", None) for module in tuple(sys.modules.values())}
+    shared = [path for path in loaded if path and path.startswith(f"{sys.prefix}/") and _is_shared(path)]
+    if shared:
+        text = "Files of Moot's program are hard links and may also be in other virtual environments: a command"
+        fix = "Install Moot again with copies; with uv, set UV_LINK_MODE=copy and use --reinstall."
+        yield warning("program", f"{text} of an agent that writes in one of those would change Moot.", fix)
+
+
+def _is_shared(path: str) -> bool:
+    try:
+        return os.stat(path).st_nlink > 1 and os.access(path, os.W_OK)
+    except OSError:
+        return False
 
 
 def disk(home: Paths) -> Iterator[Finding]:

@@ -77,6 +77,7 @@ def run_checks(traces: list[pb.TraceHealth]) -> list[Finding]:
         home = Paths.find(os.environ)
     except RuntimeError as problem:
         return [*findings, checks.error("paths", str(problem), "Set HOME, or MOOT_HOME to a folder of your own.")]
+    findings += run_check("program", checks.program)
     findings += run_check("disk", lambda: checks.disk(home))
     findings += run_check("permissions", lambda: checks.permissions(home))
     findings += run_check("config", lambda: checks.configuration(home))

@@ -16,6 +16,7 @@ from moot.daemon.path_mask import PathMask
 from moot.domain.masks import map_json_strings
 from moot.domain.text import TagStripper, clean, defuse, defuse_behind
 from moot.domain.title import clip_title, title_of
+from moot.models.sse import SseDecoder
 from moot.multiagent.routing.agent_match import find_mentions
 from moot.redaction.finder import Finder
 from moot.redaction.personal_data import find_personal
@@ -63,6 +64,15 @@ def _find_repeating(text: str) -> None:
     _repeating.spans(text.encode())
 
 
+def _read_event(text: str) -> None:
+    events = SseDecoder()
+    events.feed(b"data: \r\n" + b"x" * 4_000_000)
+    data = text.encode()
+    for start in range(0, len(data), 8):
+        events.feed(data[start : start + 8])
+    events.close()
+
+
 def _import(text: str) -> None:
     line = json.dumps({"role": "user", "content": text})
     import_lines(f"{line}\n{text}", agent="ada", sender="user")
@@ -73,6 +83,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "defuse enclosed": lambda text: defuse(text, enclosed=True),
     "defuse behind": lambda text: defuse_behind("<from ", text),
     "strip": _strip,
+    "read an event": _read_event,
     "strip chunks": _strip_chunks,
     "clean": clean,
     "title": title_of,
@@ -100,6 +111,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "defuse enclosed": ("< ",),
     "defuse behind": ("‹from ", "/"),
     "strip": ("< ", "<from agent="),
+    "read an event": ("x", "x\n", "x\r"),
     "strip chunks": ("<from ",),
     "clean": ("\u200b", "é", "‹from "),
     "title": ("< ", "**a", "[a](", "a. ", "# "),

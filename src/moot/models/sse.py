@@ -6,6 +6,8 @@ MAX_EVENT = 8 * 1024 * 1024
 # As a number: `b"\r" in data` first tries its left side as a number, and takes twenty times as long as `13 in data`.
 _RETURN = b"\r"[0]
 _DATA, _NEXT_DATA = b"data: ", b"\n\ndata: "
+# What is held of an event that is longer than this is not copied for every chunk.
+_LONG = 64 * 1024
 _FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:", b"error:")
 
 
@@ -15,10 +17,15 @@ class SseDecoder:
     Event names are not reported: both APIs repeat the kind inside the data.
     """
 
-    __slots__ = ("_found", "_held", "_limit", "_returns", "_started", "is_document")
+    __slots__ = ("_found", "_held", "_limit", "_more", "_more_size", "_returns", "_started", "_tail", "is_document")
 
     def __init__(self, *, limit: int = MAX_EVENT) -> None:
         self._held = b""
+        # What follows after a long `_held` and does not end its event.
+        self._more: list[bytes] = []
+        self._more_size = 0
+        # The last bytes of all that, where a blank line may begin.
+        self._tail = b""
         self._limit = limit
         self._returns = False
         self._started = False
@@ -29,7 +36,13 @@ class SseDecoder:
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the data of every event that is complete now."""
         held = self._held
-        data = held + chunk if held else chunk
+        if len(held) > _LONG:
+            if not self._may_end_event(chunk):
+                self._buffer_more(chunk)
+                return []
+            data, held = self._join_held() + chunk, b""
+        else:
+            data = held + chunk if held else chunk
         if not self._started:
             data = self._skip_bom(data)
         if self.is_document:
@@ -49,15 +62,40 @@ class SseDecoder:
 
     def close(self) -> list[bytes]:
         """Return the data of an unterminated last event, or the document that came instead of a stream."""
-        held, self._held = self._held.removesuffix(b"\r"), b""
+        held = self._join_held()
+        if _RETURN in held and not self.is_document:
+            held = self._normalize_endings(held)
+        held = held.removesuffix(b"\r")
         value = None if self.is_document else _parse_data(held)
         if self.is_document or (value is None and not self._found and held.strip() and not _is_partial_field(held)):
             self.is_document, value = True, held
         return [] if value is None else [value]
 
-    def _buffer_rest(self, rest: bytes) -> None:
-        if len(rest) > self._limit:
+    def _may_end_event(self, chunk: bytes) -> bool:
+        """Whether the chunk may complete the event that is held."""
+        if self.is_document:
+            return False
+        return _has_blank_line((self._tail if self._more else self._held[-3:]) + chunk)
+
+    def _buffer_more(self, chunk: bytes) -> None:
+        self._more_size += len(chunk)
+        self._check_size(len(self._held) + self._more_size)
+        self._tail = ((self._tail if self._more else self._held[-3:]) + chunk[-3:])[-3:]
+        self._more.append(chunk)
+
+    def _join_held(self) -> bytes:
+        """Return everything that is held, and hold nothing any more."""
+        held = b"".join((self._held, *self._more)) if self._more else self._held
+        self._held, self._more_size = b"", 0
+        self._more.clear()
+        return held
+
+    def _check_size(self, size: int) -> None:
+        if size > self._limit:
             raise ModelError(f"The model server sent an event of more than {self._limit} bytes.")
+
+    def _buffer_rest(self, rest: bytes) -> None:
+        self._check_size(len(rest))
         self._held = rest
 
     def _skip_bom(self, data: bytes) -> bytes:
@@ -78,6 +116,12 @@ class SseDecoder:
             data = data[:-1]
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return data + b"\r" if last else data
+
+
+def _has_blank_line(data: bytes) -> bool:
+    if _RETURN in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return b"\n\n" in data
 
 
 def _split_events(blocks: bytes) -> list[bytes]:

@@ -38,6 +38,16 @@ def test_byte_by_byte_reads_the_same() -> None:
     assert read(*(STREAM[n : n + 1] for n in range(len(STREAM)))) == EVENTS
 
 
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_a_long_event_in_tiny_pieces_reads_the_same(ending: bytes, size: int) -> None:
+    start = b"data: " + b"x" * 100_000
+    rest = (b"y\ndata: z\n\n" + STREAM + start + b"\ndata: z\n").replace(b"\n", ending)
+    pieces = [rest[n : n + size] for n in range(0, len(rest), size)]
+
+    assert read(start, *pieces) == [start[6:] + b"y\nz", *EVENTS, start[6:] + b"\nz"]
+
+
 def test_a_last_event_without_its_blank_line_is_read_at_the_end() -> None:
     assert read(b"data: one\n\ndata: [DONE]") == [b"one", b"[DONE]"]
     assert read(b"data: one\n\ndata: [DONE]\n") == [b"one", b"[DONE]"]

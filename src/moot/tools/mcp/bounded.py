@@ -55,17 +55,18 @@ class _BoundedEvents(_BoundedStream):
     """A stream of events, which may go on for long. Each is handed on when it is complete."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        begun = b""
+        begun = bytearray()
         async for chunk in self._inner:
             begun += chunk
             _check_length(begun)
             end = max(begun.rfind(gap, max(0, len(begun) - len(chunk) - 3)) + len(gap) for gap in _GAPS)
             if end > 3:
-                events, begun = begun[:end], begun[end:]
+                events = bytes(begun[:end])
+                del begun[:end]
                 async with half_of_the_time(self._clock):
                     yield _check_values(events)
         if begun:
-            yield _check_values(begun)
+            yield _check_values(bytes(begun))
 
 
 def _check_length(answer: bytes | bytearray) -> None:

@@ -203,6 +203,8 @@ def sets_a_timer(node: ast.AST) -> bool:
         return ast.unparse(node.args[0]) != "0"
     if name == "asyncio.wait":
         return any(keyword.arg == "timeout" for keyword in node.keywords)
+    if name == "time.tzset":
+        return False
     if name in ("time.gmtime", "time.strftime"):
         # With a time they only convert it.
         return name == "time.gmtime" and not node.args

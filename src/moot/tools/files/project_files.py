@@ -79,6 +79,8 @@ class ProjectReader:
         """Return what is known without a project."""
         edition = _zone_edition()
         if edition != self._zone_edition:
+            # The C library reads the zone once, and would go on to tell the time of the old one.
+            time.tzset()
             self._machine, self._zone_edition = replace(self._machine, zone=_find_zone()), edition
         return self._machine
 

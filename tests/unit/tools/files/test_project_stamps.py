@@ -1,7 +1,9 @@
 """What was read of a project is kept until a file that decides it changes."""
 
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,21 @@ async def test_the_branch_of_a_worktree_is_kept_up_to_date(reader: Reader) -> No
     assert (await reader.read()).branch == "one"
     (linked / "HEAD").write_text("ref: refs/heads/two\n", encoding="utf-8")
     assert (await reader.read()).branch == "two"
+
+
+@pytest.fixture
+def move_to(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Yield a function that changes the time zone of the computer, as far as a test may."""
+    with monkeypatch.context() as context:
+        yield lambda zone: context.setenv("TZ", zone)
+    time.tzset()
+
+
+async def test_the_time_is_told_in_a_time_zone_that_was_changed(move_to: Callable[[str], None], tmp_path: Path) -> None:
+    move_to("Europe/Berlin")
+    time.tzset()
+    reader = Reader(tmp_path)
+    assert (await reader.read()).zone == "Europe/Berlin"
+    move_to("Asia/Tokyo")
+    assert (await reader.read()).zone == "Asia/Tokyo"
+    assert f"{datetime.fromtimestamp(0).astimezone():%z}" == "+0900"

@@ -57,6 +57,30 @@ async def test_a_hard_link_of_moots_own_file_is_not_seen(bench: Bench) -> None:
     assert (bench.work / "settings").exists()
 
 
+async def test_a_package_that_shares_files_with_the_program_is_not_written(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uv fills virtual environments with links to one cache, so a project's may have the same files as Moot's own."""
+    monkeypatch.setattr("moot.tools.sandbox.view.own_code_folders", lambda: [str(tmp_path / "program")])
+    cached, own = tmp_path / "program" / "lib" / "click", bench.work / ".venv" / "lib" / "site-packages"
+    cached.mkdir(parents=True)
+    (own / "click").mkdir(parents=True)
+    (own / "other").mkdir()
+    for name in ("click/core.py", "six.py"):
+        (cached.parent / name).write_text("as it was\n")
+        (own / name).hardlink_to(cached.parent / name)
+    (bench.work / "here.py").hardlink_to(cached / "core.py")
+    said = await bench.say(
+        "echo changed >> here.py; cd .venv/lib/site-packages; "
+        "for file in click/core.py six.py other/own.py new.py; do echo changed >> $file; done; "
+        "cat click/core.py six.py other/own.py new.py; mv click other-click"
+    )
+    assert "as it was\nas it was\nchanged\nchanged\n" in said
+    assert "Read-only file system" in said
+    assert [path.read_text() for path in (cached / "core.py", cached.parent / "six.py")] == ["as it was\n"] * 2
+    assert (own / "click").is_dir()
+
+
 async def test_files_of_a_workspace_do_not_keep_hard_links_from_being_found(bench: Bench) -> None:
     room = bench.home / "data" / "workspaces" / "one"
     for number in range(2_100):

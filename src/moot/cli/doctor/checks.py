@@ -92,7 +92,7 @@ def program() -> Iterator[Finding]:
     if shared:
         text = "Files of Moot's program are hard links and may also be in other virtual environments: a command"
         fix = "Install Moot again with copies; with uv, set UV_LINK_MODE=copy and use --reinstall."
-        yield warning("program", f"{text} of an agent that writes in one of those would change Moot.", fix)
+        yield warning("program", f"{text} of an agent that writes in one of those could change Moot.", fix)
 
 
 def _is_shared(path: str) -> bool:

@@ -7,8 +7,9 @@ kernel lists with both. Hard links are known by device and inode.
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import ExitStack, suppress
+from functools import cache
 
 from msgspec import Struct
 
@@ -20,6 +21,7 @@ from moot.tools.sandbox.mounts import LinkRefused, Mounts
 _MOST_OWN = 2_000
 _MOST_ENTRIES = 10_000
 _DEEPEST_OWN = 2
+_MOST_OF_PROGRAM = 50_000
 
 
 class Regions(Struct, frozen=True, kw_only=True):
@@ -75,6 +77,29 @@ def find_hard_links(own: Iterable[str], roots: Iterable[str], *, spared: str = "
     return [path for root in roots for path in _find_files(root, wanted)] if wanted else []
 
 
+def find_program_links(program: Sequence[str], root: str) -> list[str]:
+    """Return the packages in a root that share files with the program: uv and conda link them into each environment.
+
+    A module that lies beside the packages, or in the root itself, is returned alone.
+    """
+    wanted = _list_program_links(tuple(program))
+    paths = _find_files(root, wanted) if wanted else ()
+    outside = (path for path in paths if not _is_within(path, program))
+    return list(dict.fromkeys(path if _is_alone(path, root) else os.path.dirname(path) for path in outside))
+
+
+def _is_alone(path: str, root: str) -> bool:
+    folder = os.path.dirname(path)
+    return folder == root or os.path.basename(folder) in ("site-packages", "bin")
+
+
+@cache
+def _list_program_links(program: tuple[str, ...]) -> frozenset[Identity]:
+    """Return the files of the program with more than one link. They are looked for once, as they are at the start."""
+    found = (status for folder in program for _, status in _walk_files(folder, most=_MOST_OF_PROGRAM))
+    return frozenset(file_identity(status) for status in found if status.st_nlink > 1)
+
+
 def _list_linked(own: Iterable[str], spared: str) -> Iterator[Identity]:
     """Return the own files with more than one link, to a limited depth: keys, configuration, store and logs."""
     for place in map(os.path.realpath, own):
@@ -83,7 +108,7 @@ def _list_linked(own: Iterable[str], spared: str) -> Iterator[Identity]:
                 yield file_identity(status)
 
 
-def _find_files(root: str, wanted: set[Identity]) -> Iterator[str]:
+def _find_files(root: str, wanted: Set[Identity]) -> Iterator[str]:
     for path, status in _walk_files(root, most=_MOST_ENTRIES):
         if file_identity(status) in wanted:
             yield path

@@ -15,7 +15,7 @@ from moot.domain.config import SandboxConfig
 from moot.domain.errors import Forbidden, NotFound
 from moot.tools.files.private_places import private_places
 from moot.tools.files.project_folder import is_beneath, is_project, is_visible, own_code_folders
-from moot.tools.sandbox.aliases import find_hard_links, find_other_places
+from moot.tools.sandbox.aliases import find_hard_links, find_other_places, find_program_links
 from moot.tools.sandbox.git_author import PLACE
 from moot.tools.sandbox.mounts import LinkRefused, Mounts, is_folder
 from moot.tools.sandbox.usage import TEMPORARY_FOLDERS
@@ -160,10 +160,17 @@ def add_mounts(
             mounts,
             standing,
             hide=[*map(str, protected), *private, *linked],
-            show=[*own_code_folders(), *readable],
+            show=[*own_code_folders(), *_find_shared_packages(standing), *readable],
         )
     else:
         mounts.add("--dir", standing.path)
+
+
+def _find_shared_packages(standing: WorkingDirectory) -> list[str]:
+    """Return what must not be written in the working directory because the program itself would be changed by it."""
+    program = [path for path in map(os.path.realpath, own_code_folders()) if not is_system_path(path)]
+    found = find_program_links(program, standing.path) if standing.writable else []
+    return _drop_nested(found)
 
 
 def add_command_mounts(

@@ -396,6 +396,33 @@ async def test_a_result_is_cleaned_beside_the_event_loop(tmp_path: Path, monkeyp
     assert threading.current_thread() not in threads
 
 
+@pytest.mark.parametrize(
+    ("url", "is_asked"),
+    [
+        ("https://login.example/", True),
+        ("HTTP://127.0.0.1:9/", True),
+        ("file:///etc/passwd", False),
+        ("javascript:alert(1)", False),
+        ("vscode://extension/install", False),
+        (" https://login.example/", False),
+    ],
+)
+async def test_a_person_is_asked_to_open_an_address_of_the_web_only(tmp_path: Path, url: str, is_asked: bool) -> None:
+    asked: list[str] = []
+
+    async def answer(questions: Any) -> str:
+        asked.extend(question.question for question in questions)
+        return "Done"
+
+    form = {"mode": "url", "message": "please", "url": url, "elicitationId": "one"}
+    async with kit(tmp_path, tool("ask"), state={"form": form}) as box:
+        await box.approve()
+        told = json.loads((await box.call("mcp__box__ask", ask=answer)).content)
+
+    assert (len(asked) == 1) is is_asked
+    assert (told.get("action") == "accept") is is_asked
+
+
 async def test_a_server_can_ask_only_so_often_in_one_call(tmp_path: Path) -> None:
     form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
     asked = 0

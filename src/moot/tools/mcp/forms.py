@@ -9,6 +9,8 @@ from moot.domain.text import clean, defuse
 MOST_FIELDS = 8
 MOST_OPTIONS = 24
 _DECLINE = Option(label="Decline", description="Do not answer the server.")
+# What a person may be asked to open.
+_WEB = ("https://", "http://")
 _NEVER = "Never give a server a password or a key this way."
 
 Answers = dict[str, Any]
@@ -44,6 +46,9 @@ async def fill_form(ask: AskHuman, *, server: str, message: str, schema: dict[st
 
 async def confirm_visit(ask: AskHuman, *, server: str, message: str, url: str) -> None:
     """Ask the user to open a page; nothing is opened automatically."""
+    if not url.lower().startswith(_WEB):
+        # Other addresses can open a file of this machine, or start a program.
+        raise Declined("it is not an address of the web")
     text = f"The MCP server {server} asks you to open {_clean_words(url, 1000)}: {_clean_words(message, 1000)}"
     await _confirm(ask, text, server=server, accept="Done")
 

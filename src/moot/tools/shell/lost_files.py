@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from posixpath import basename, join
 
 from moot.domain.shell import Level, Verdict
-from moot.tools.shell.rules import Words, has_option, operands, option_value
+from moot.tools.shell.rules import Words, has_option, judge_control, operands, option_value
 from moot.tools.shell.words import UNKNOWN
 
 _MOST_FILES = 200
 _PATTERN = re.compile(r"[*?\[\]{}]")
 _TRUNCATING = (">", ">|", "&>", ">&")
+_APPENDING = (">>", "&>>")
 # Options whose next word is a program, not a file.
 _WITH_CODE = re.compile(r"-[A-Za-z]*[eEf]|--(expression|file)")
 _OVERWRITES_UNKNOWN = Verdict(Level.DESTRUCTIVE, "overwrites files that are known only when it runs")
@@ -40,6 +41,9 @@ class ScriptFolders:
     def judge_redirection(self, target: str, operator: str) -> Iterator[Verdict]:
         if operator in _TRUNCATING:
             yield from self._judge([target])
+        elif operator in _APPENDING:
+            for folder in dict.fromkeys(self._folders):
+                yield from judge_control(join(folder, target))
 
     def _judge(self, names: list[str]) -> Iterator[Verdict]:
         places = [join(folder, name) for folder in dict.fromkeys(self._folders) for name in names]
@@ -49,6 +53,8 @@ class ScriptFolders:
             yield _OVERWRITES_UNKNOWN
         else:
             yield Verdict(Level.OK, lost_files=tuple(places))
+            for place in places:
+                yield from judge_control(place)
 
 
 def collect_lost_files(verdicts: list[Verdict]) -> tuple[str, ...]:

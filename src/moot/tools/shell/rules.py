@@ -108,7 +108,13 @@ def judge_write(target: str) -> Iterator[Verdict]:
         yield _danger(f"writes to {_show_word(target)}, which belongs to the system")
     elif paths.is_secret(target):
         yield _danger(f"writes to {_show_word(target)}, where credentials are kept")
-    elif has_control_name(target) and not _is_in_repository(target):
+    else:
+        yield from judge_control(target)
+
+
+def judge_control(target: str) -> Iterator[Verdict]:
+    """Judge the writing of a file that other programs act upon by themselves."""
+    if has_control_name(target) and not _is_in_repository(target):
         reason = f"writes to {_show_word(target)}, a file that other programs act upon by themselves"
         yield Verdict(Level.DESTRUCTIVE, reason)
 

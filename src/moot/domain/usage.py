@@ -33,9 +33,9 @@ class Usage(Struct, frozen=True, kw_only=True):
         )
 
 
-def read_count(reported: int | None) -> int:
-    """Return a number of tokens as a provider reported it, which may be any number, within bounds."""
-    return min(max(0, reported or 0), MOST_TOKENS)
+def read_counts(*reported: int | None) -> list[int]:
+    """Return numbers of tokens as a provider reported them, which may be any numbers, within bounds."""
+    return [min(max(0, count or 0), MOST_TOKENS) for count in reported]
 
 
 class RunUsage(Struct, frozen=True, kw_only=True):

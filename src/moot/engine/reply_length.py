@@ -9,6 +9,8 @@ LONGEST_REPLY = 2_000_000
 class ReplyLength:
     """Counts the characters of one reply: its text, reasoning and calls."""
 
+    __slots__ = ("_length",)
+
     def __init__(self) -> None:
         self._length = 0
 

@@ -115,8 +115,8 @@ class Step:
                 assert_never(event)
 
     def _add_text(self, text: str) -> None:
-        self._length.add(text)
         if text:
+            self._length.add(text)
             self._open_segment("text")
             self._pieces.append(text)
             self._emit(TextChunk(text))

@@ -12,7 +12,7 @@ from moot.domain.message import Message, Role, Thinking, ToolCall
 from moot.domain.prompt import Encoding, Prompt, ToolSpec
 from moot.domain.text import clean
 from moot.domain.transcript_text import render_message
-from moot.domain.usage import Usage, read_count
+from moot.domain.usage import Usage, read_counts
 from moot.models.openai_wire import ToolEncoder, encode_text, recent_tool_names
 from moot.models.pairing import close_calls, open_calls, pair_results
 
@@ -292,11 +292,10 @@ def decode_event(data: bytes) -> StreamedEvent:
 
 def parse_usage(tokens: Tokens) -> Usage:
     """Return the usage. A cache miss is what was written to the cache; the rest was not cached at all."""
-    hit = read_count(tokens.cache_read_input_tokens)
-    miss = read_count(tokens.cache_creation_input_tokens)
-    return Usage(
-        prompt=read_count(tokens.input_tokens) + hit + miss,
-        completion=read_count(tokens.output_tokens),
-        cache_hit=hit,
-        cache_miss=miss,
+    uncached, completion, hit, miss = read_counts(
+        tokens.input_tokens,
+        tokens.output_tokens,
+        tokens.cache_read_input_tokens,
+        tokens.cache_creation_input_tokens,
     )
+    return Usage(prompt=uncached + hit + miss, completion=completion, cache_hit=hit, cache_miss=miss)

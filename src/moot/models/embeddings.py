@@ -13,7 +13,7 @@ from moot.domain.config import ModelConfig
 from moot.domain.errors import ModelError
 from moot.domain.ports.embedding import EmbeddingModel, Embeddings
 from moot.domain.ports.masks import Masks
-from moot.domain.usage import Usage, read_count
+from moot.domain.usage import Usage, read_counts
 from moot.models.keys import Key
 from moot.models.openai import build_auth_headers
 from moot.models.prices import is_known, price
@@ -97,7 +97,8 @@ class OpenAIEmbeddings:
         if not all(0 < len(vector) <= _MOST_NUMBERS and all(map(isfinite, vector)) for vector in vectors):
             raise self._invalid_error("vectors that are empty, too long or not of numbers")
         used = answer.usage or _Usage()
-        return Embeddings(vectors=vectors, usage=Usage(prompt=read_count(used.prompt_tokens or used.total_tokens)))
+        (prompt,) = read_counts(used.prompt_tokens or used.total_tokens)
+        return Embeddings(vectors=vectors, usage=Usage(prompt=prompt))
 
     def _invalid_error(self, what: str) -> ModelError:
         name = self._config.name

@@ -10,7 +10,7 @@ from moot.domain.message import Message, Role, ToolCall
 from moot.domain.prompt import Encoding, Prompt, ToolSpec
 from moot.domain.text import clean, defuse
 from moot.domain.transcript_text import render_message
-from moot.domain.usage import Usage, read_count
+from moot.domain.usage import Usage, read_counts
 from moot.models.pairing import close_calls, open_calls, pair_results
 
 # A text message ends with its role. Nothing inside a JSON string can look like that: its quotes are escaped.
@@ -315,18 +315,12 @@ def repair_chunk(data: bytes) -> Chunk:
 
 
 def parse_usage(tokens: Tokens) -> Usage:
-    prompt = read_count(tokens.prompt_tokens)
-    hit = tokens.prompt_cache_hit_tokens
+    hit, miss = tokens.prompt_cache_hit_tokens, tokens.prompt_cache_miss_tokens
     if hit is None and tokens.prompt_tokens_details is not None:
         hit = tokens.prompt_tokens_details.cached_tokens
-    miss = tokens.prompt_cache_miss_tokens
     if miss is None and hit is not None:
-        miss = prompt - hit
+        miss = (tokens.prompt_tokens or 0) - hit
     details = tokens.completion_tokens_details
-    return Usage(
-        prompt=prompt,
-        completion=read_count(tokens.completion_tokens),
-        cache_hit=read_count(hit),
-        cache_miss=read_count(miss),
-        reasoning=read_count(details.reasoning_tokens if details else 0),
-    )
+    reasoning = details.reasoning_tokens if details else 0
+    counts = read_counts(tokens.prompt_tokens, tokens.completion_tokens, hit, miss, reasoning)
+    return Usage(prompt=counts[0], completion=counts[1], cache_hit=counts[2], cache_miss=counts[3], reasoning=counts[4])

@@ -3,6 +3,7 @@
 import base64
 import ipaddress
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
@@ -88,6 +89,7 @@ def parse_proxy(text: str, *, place: str) -> Proxy:
     return Proxy(parts.hostname or "", port or _DEFAULT_PORT, encoded)
 
 
+@lru_cache(maxsize=256)
 def is_loopback_host(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback

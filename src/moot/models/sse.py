@@ -79,7 +79,8 @@ class SseDecoder:
 
     def _buffer_more(self, chunk: bytes) -> None:
         self._more_size += len(chunk)
-        self._check_size(len(self._held) + self._more_size)
+        if len(self._held) + self._more_size > self._limit:
+            raise self._make_size_error()
         self._tail = ((self._tail if self._more else self._held[-3:]) + chunk[-3:])[-3:]
         self._more.append(chunk)
 
@@ -90,12 +91,12 @@ class SseDecoder:
         self._more.clear()
         return held
 
-    def _check_size(self, size: int) -> None:
-        if size > self._limit:
-            raise ModelError(f"The model server sent an event of more than {self._limit} bytes.")
+    def _make_size_error(self) -> ModelError:
+        return ModelError(f"The model server sent an event of more than {self._limit} bytes.")
 
     def _buffer_rest(self, rest: bytes) -> None:
-        self._check_size(len(rest))
+        if len(rest) > self._limit:
+            raise self._make_size_error()
         self._held = rest
 
     def _skip_bom(self, data: bytes) -> bytes:

@@ -10,6 +10,7 @@ from moot.daemon.clock import SystemClock
 from moot.domain.ask import Ask, AskKind, Question
 from moot.domain.conversation import ConversationKey
 from moot.domain.message import assistant
+from moot.domain.ports.clock import Clock
 from moot.domain.ports.hook import GateCall
 from moot.domain.ports.store import Store
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
@@ -100,7 +101,7 @@ async def talk(store: Store, key: ConversationKey = ADA, *, turns: int = 1) -> N
 
 
 def asks_over(
-    store: SqliteStore, *, rows: SqliteAsks | None = None, clock: SetClock | None = None, redact: Redact = str
+    store: SqliteStore, *, rows: SqliteAsks | None = None, clock: Clock | None = None, redact: Redact = str
 ) -> Asks:
     """The asks of a daemon on this store; a second one on the same store is a restart."""
     return Asks(

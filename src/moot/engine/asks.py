@@ -5,8 +5,8 @@ client. In memory are only the asks of this node's runs; `refresh` reads one aga
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from msgspec.structs import replace
 
@@ -15,13 +15,15 @@ from moot.domain.ask import Ask, AskReply, AskState, approval_id, grant_id
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, Fenced, MootError, StoreError, Unavailable
 from moot.domain.events import AskClosed, AskOpened, EventBody
-from moot.domain.ports.clock import Clock
+from moot.domain.ports.clock import Clock, Timeout, Timer
 from moot.domain.ports.store import AskStore
 from moot.engine.redact_text import redact_text
 from moot.engine.rules import Rules
 from moot.failpoint import reach
 
 _LONGEST_REASON = 2_000
+# The clock may be set, and stands still for timers while the computer sleeps, so it is compared again after this time.
+_LONGEST_WAIT = 60.0
 
 Emit = Callable[[EventBody], None]
 
@@ -273,13 +275,33 @@ class Asks:
         return closed
 
     async def _wait_for_outcome(self, ask: Ask, future: "asyncio.Future[Ask]") -> Ask:
+        limit = self._clock.timeout(max(0.0, ask.expires_at - self._clock.now()))
         try:
-            async with self._clock.timeout(max(0.0, ask.expires_at - self._clock.now())):
-                return await future
+            async with limit:
+                with self._compare_clock(ask, limit):
+                    return await future
         except TimeoutError:
             # An answer stored just before the timeout was acknowledged and must count; `close` then returns it.
             closed = await self._store.close(ask.id, AskState.EXPIRED, now=self._clock.now())
             return closed or replace(ask, state=AskState.EXPIRED)
+
+    @contextmanager
+    def _compare_clock(self, ask: Ask, limit: Timeout) -> Iterator[None]:
+        """Let the limit expire during the block if the clock says that the time of the ask is over."""
+        timer: Timer
+
+        def compare() -> None:
+            nonlocal timer
+            if self._clock.now() < ask.expires_at:
+                timer = self._clock.call_later(_LONGEST_WAIT, compare)
+            elif not limit.expired():
+                limit.reschedule(self._clock.monotonic())
+
+        timer = self._clock.call_later(_LONGEST_WAIT, compare)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     async def _use(self, ask: Ask) -> None:
         await self._store.use(ask, now=self._clock.now())

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from moot.daemon.clock import SystemClock
+from moot.daemon.clock import ManualClock, SystemClock
 from moot.domain.approval import Decision
 from moot.domain.ask import Ask, AskKind, AskReply, AskState, Question
 from moot.domain.errors import Fenced
 from moot.domain.events import EventBody
+from moot.domain.ports.clock import Timeout
 from moot.domain.run import RunRequest
 from moot.store.asks import SqliteAsks
 from moot.store.connection import Tuning
@@ -54,6 +55,58 @@ async def test_what_was_granted_and_not_used_in_its_time_is_asked_again(tmp_path
             assert (again.id, again.attempt) == ("ask-run-1-c1", 2)
             await asks.decide("ask-run-1-c1", attempt=2, decision=Decision.DENY, by="owner")
         assert waits.result() is AskState.DENIED
+    finally:
+        await store.close()
+
+
+class NotedClock(ManualClock):
+    """Notes that somebody waits with a time limit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_used = asyncio.Event()
+
+    def timeout(self, seconds: float | None) -> Timeout:
+        self.is_used.set()
+        return super().timeout(seconds)
+
+
+async def test_what_waits_expires_after_the_clock_was_set_forward_or_the_computer_slept(tmp_path: Path) -> None:
+    """It can no longer be decided by then, so its run would wait for nothing."""
+    store = await open_store(tmp_path / "moot.db", SystemClock())
+    try:
+        await talk(store)
+        clock = NotedClock()
+        asks = asks_over(store, clock=clock)
+        await asks.start()
+        waits = asyncio.create_task(asks.request_approval(approval(), unheard, seconds=86_400))
+        async with asyncio.timeout(30):
+            await clock.is_used.wait()
+        clock._start += 100_000
+        await clock.advance(60)
+        async with asyncio.timeout(30):
+            assert await waits is AskState.EXPIRED
+        assert await asks.list_pending() == []
+    finally:
+        await store.close()
+
+
+async def test_what_waits_lasts_no_longer_because_the_clock_was_set_back(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "moot.db", SystemClock())
+    try:
+        await talk(store)
+        clock = NotedClock()
+        asks = asks_over(store, clock=clock)
+        await asks.start()
+        waits = asyncio.create_task(asks.request_approval(approval(), unheard, seconds=150))
+        async with asyncio.timeout(30):
+            await clock.is_used.wait()
+        clock._start -= 100_000
+        await clock.advance(149)
+        assert not waits.done()
+        await clock.advance(1)
+        async with asyncio.timeout(30):
+            assert await waits is AskState.EXPIRED
     finally:
         await store.close()
 

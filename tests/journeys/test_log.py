@@ -1,6 +1,7 @@
 """The daemon does not care who reads its log."""
 
 import os
+import shutil
 import subprocess
 import sys
 from fcntl import F_SETPIPE_SZ, fcntl
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from moot.client.connection import connect
 from moot.wire import moot_pb2 as pb
+from tests.daemon_process import Home, running
 
 
 async def test_a_standard_error_that_nobody_reads_does_not_stop_the_daemon(tmp_path: Path) -> None:
@@ -34,3 +36,15 @@ async def test_a_standard_error_that_nobody_reads_does_not_stop_the_daemon(tmp_p
         daemon.kill()
         daemon.communicate()
         os.close(unread)
+
+
+def test_a_log_that_is_removed_or_moved_is_begun_again(home: Home) -> None:
+    log = home.path / "logs" / "moot.log"
+    with running(home) as daemon:
+        log.rename(log.with_name("kept.log"))
+        assert daemon.cli("reload").returncode == 0
+        assert "reloaded" in log.read_text(encoding="utf-8")
+        assert log.stat().st_mode & 0o777 == 0o600
+        shutil.rmtree(log.parent)
+        assert daemon.cli("reload").returncode == 0
+        assert "reloaded" in log.read_text(encoding="utf-8")

@@ -10,10 +10,12 @@ import time
 from contextlib import suppress
 from io import TextIOWrapper
 from logging.handlers import QueueHandler, RotatingFileHandler
+from pathlib import Path
 
 import msgspec
 
 from moot.daemon.paths import Paths, make_folder
+from moot.domain.errors import MootError
 
 _BYTES = 8 * 1024 * 1024
 _KEPT = 4
@@ -60,7 +62,24 @@ class _Console(QueueHandler):
 
 
 class _PrivateFile(RotatingFileHandler):
-    """A rotating log file that only the owner can read."""
+    """A rotating log file that only the owner can read, begun again if it is moved or removed while it is written."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.stream is not None and not self._is_in_place(self.stream):
+            with suppress(OSError, MootError):
+                make_folder(Path(self.baseFilename).parent)
+                earlier, self.stream = self.stream, self._open()
+                earlier.close()
+        super().emit(record)
+
+    def _is_in_place(self, stream: TextIOWrapper) -> bool:
+        try:
+            return os.path.samestat(os.stat(self.baseFilename), os.fstat(stream.fileno()))
+        except FileNotFoundError:
+            return False
+        except OSError:
+            # It cannot be looked at now; what is open can still be written.
+            return True
 
     def _open(self) -> TextIOWrapper:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC

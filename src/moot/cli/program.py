@@ -9,7 +9,8 @@ from typing import Any
 
 _NAME = "moot"
 # A command in a hint: the word, and the subcommand behind it. Prose about "moot" has no subcommand behind it.
-_COMMAND = re.compile(r"(?<![\w./'\"-])moot(?= ([a-z]+|--help))")
+# Nor one behind -m: a program that was started by this one has written it.
+_COMMAND = re.compile(r"(?<![\w./'\"-])(?<!-m )moot(?= ([a-z]+|--help))")
 # Not one that was written for this installation already.
 _INSTALL = re.compile(r"(?<!-m )pip install '(moot\[[a-z,-]+\])'")
 

@@ -64,6 +64,14 @@ def test_only_commands_in_a_hint_are_replaced_and_only_once(monkeypatch: pytest.
     assert program.hint(once) == once
 
 
+def test_a_command_that_the_daemon_has_written_for_its_interpreter_is_not_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MOOT_DEV", "./dev moot")
+    written = "Stop it first with `/opt/venv/bin/python -m moot down`, or `python3 -m moot stop`."
+    assert program.hint(written) == written
+
+
 @pytest.mark.parametrize(
     ("prefix", "called", "expected"),
     [

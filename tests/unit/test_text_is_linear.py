@@ -131,7 +131,15 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "paragraphs": ("\n", "a. ", "\t "),
     "terms": ("_", "a.", "\u200b"),
     "document title": ("#", "[](", "`"),
-    "private key": ("\n", " A: ", "A: b ", "\\n", "-----BEGIN PRIVATE KEY-----\n", "A"),
+    "private key": (
+        "\n",
+        " A: ",
+        "A: b ",
+        "\\n",
+        "-----BEGIN PRIVATE KEY-----\n",
+        "A",
+        f"-----BEGIN PRIVATE KEY-----\n{'A: b ' * 40}\n",
+    ),  # fmt: skip
 }
 
 

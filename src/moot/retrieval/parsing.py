@@ -20,10 +20,11 @@ from moot.tools.threads import run_in_thread
 
 _BYTE_ORDER_MARK = "\ufeff"
 _HEADING = "# "
-# JSON writes line ends as \n. In an encrypted key, and in one of PGP, headers come first.
+# JSON writes line ends as \n. In an encrypted key, and in one of PGP, headers come first. No part is tried in more than
+# one length: headers that contain headers would be tried in millions of ways.
 _PRIVATE_KEY = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\[nr])+"
-    r"(?:[A-Z][A-Za-z-]*: [^\n\\]{1,200}(?:\s|\\[nr])+){0,4}[A-Za-z0-9+/=]{40}"
+    r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\[nr])++"
+    r"(?:[A-Z][A-Za-z-]*+: [^\n\\]{1,200}+(?:\s|\\[nr])++){0,4}+[A-Za-z0-9+/=]{40}"
 )
 _MOST_TITLE = 200
 # How much of a title that a document gives itself is looked at.

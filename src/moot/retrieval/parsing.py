@@ -20,12 +20,13 @@ from moot.tools.threads import run_in_thread
 
 _BYTE_ORDER_MARK = "\ufeff"
 _HEADING = "# "
-# JSON writes line ends as \n. In an encrypted key, and in one of PGP, headers come first. No part is tried in more than
-# one length: headers that contain headers would be tried in millions of ways.
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----(?:\s|\\[nr])++"
-    r"(?:[A-Z][A-Za-z-]*+: [^\n\\]{1,200}+(?:\s|\\[nr])++){0,4}+[A-Za-z0-9+/=]{40}"
-)
+# A private key. JSON writes line ends as \n; in an encrypted key, and in one of PGP, headers come first. Each part is
+# matched on its own: one expression would try headers that contain headers in millions of ways.
+_KEY_BEGIN = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----")
+_KEY_LINE_END = re.compile(r"(?:\s|\\[nr])+")
+_KEY_HEADER = re.compile(r"[A-Z][A-Za-z-]*: [^\n\\]{1,200}")
+_KEY_BODY = re.compile(r"[A-Za-z0-9+/=]{40}")
+_MOST_KEY_HEADERS = 4
 _MOST_TITLE = 200
 # How much of a title that a document gives itself is looked at.
 _READ_TITLE = 2_000
@@ -111,7 +112,20 @@ def _decode(data: bytes) -> str:
 
 
 def has_private_key(text: str) -> bool:
-    return _PRIVATE_KEY.search(text) is not None
+    return any(_is_key_at(text, begin.end()) for begin in _KEY_BEGIN.finditer(text))
+
+
+def _is_key_at(text: str, at: int) -> bool:
+    for _ in range(_MOST_KEY_HEADERS + 1):
+        if (gap := _KEY_LINE_END.match(text, at)) is None:
+            return False
+        at = gap.end()
+        if _KEY_BODY.match(text, at):
+            return True
+        if (header := _KEY_HEADER.match(text, at)) is None:
+            return False
+        at = header.end()
+    return False
 
 
 def find_title(name: str, kind: str, sections: tuple[Section, ...]) -> str:

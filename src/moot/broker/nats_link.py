@@ -102,6 +102,9 @@ class NatsLink:
         self._on_presence = on_presence
         self._inbox = ""
         self._numbers = count()
+        # The last tokens of reply subjects whose messages were stored. They are used again, because the server needs
+        # less for a subject that it has seen lately.
+        self._free_tokens: list[bytes] = []
         self._lost = asyncio.Event()
         self._error: Exception | None = None
         # By the last token of the reply subject.
@@ -202,17 +205,17 @@ class NatsLink:
     async def publish_all(self, messages: Mapping[str, BrokerMessage]) -> dict[str, Position | BrokerUnavailable]:
         publication = _Publication(messages)
         most = self.client.max_payload
-        tokens: list[bytes] = []
+        tokens: dict[bytes, str] = {}
         commands: list[bytes] = []
         for message_id, broker_message in messages.items():
-            token = str(next(self._numbers))
+            token = self._free_tokens.pop() if self._free_tokens else b"%d" % next(self._numbers)
             try:
                 commands.append(self._make_command(broker_message, message_id, token, most))
             except nats.errors.Error as error:
                 publication.answer(message_id, self.explain(error))
                 continue
-            tokens.append(token.encode())
-            self._waiting[tokens[-1]] = _Sent(publication, message_id, broker_message.subject)
+            tokens[token] = message_id
+            self._waiting[token] = _Sent(publication, message_id, broker_message.subject)
         try:
             async with self.clock.timeout(_ANSWER_SECONDS):
                 await self.client.send_commands(commands)
@@ -222,15 +225,22 @@ class NatsLink:
         except nats.errors.Error as error:
             publication.give_up(self.explain(error))
         finally:
-            for each in tokens:
-                self._waiting.pop(each, None)
+            self._end_waiting(tokens, publication.results)
         return publication.results
 
-    def _make_command(self, broker_message: BrokerMessage, message_id: str, token: str, most_payload: int) -> bytes:
+    def _end_waiting(self, tokens: Mapping[bytes, str], results: Mapping[str, Position | BrokerUnavailable]) -> None:
+        for token, message_id in tokens.items():
+            # Any other may still be answered, or answered once more, and that must not count for another message.
+            is_free = self._waiting.pop(token, None) is None and isinstance(results.get(message_id), Position)
+            if is_free:
+                self._free_tokens.append(token)
+
+    def _make_command(self, broker_message: BrokerMessage, message_id: str, token: bytes, most_payload: int) -> bytes:
         if len(broker_message.payload) > most_payload:
             raise nats.errors.MaxPayloadError
         headers = {"Nats-Msg-Id": message_id, **broker_message.headers}
-        return make_publish_command(broker_message.subject, f"{self._inbox}.{token}", headers, broker_message.payload)
+        reply = f"{self._inbox}.{token.decode()}"
+        return make_publish_command(broker_message.subject, reply, headers, broker_message.payload)
 
     def _receive_answer(self, subject: bytes, _reply: bytes, data: bytes, _headers: bytes) -> None:
         sent = self._waiting.pop(subject[len(self._inbox) + 1 :], None)

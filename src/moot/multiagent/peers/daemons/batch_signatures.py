@@ -50,23 +50,24 @@ def verify_message(key: str, signature: str, proof: str, message: bytes) -> bool
     return True
 
 
-def _read_proof(proof: str) -> list[bytes]:
-    """Return the neighbours in a proof; none, which proves nothing, if it is not valid."""
+def _read_proof(proof: str) -> bytes:
+    """Return the neighbours in a proof, one after the other; none, which proves nothing, if it is not valid."""
     try:
-        joined = b64decode(proof, validate=True)
+        neighbours = b64decode(proof, validate=True)
     except (Error, ValueError):
-        return []
-    if len(joined) % _DIGEST_BYTES or len(joined) > _MOST_LEVELS * _DIGEST_BYTES:
-        return []
-    return [joined[at : at + _DIGEST_BYTES] for at in range(0, len(joined), _DIGEST_BYTES)]
+        return b""
+    size = len(neighbours)
+    return b"" if size % _DIGEST_BYTES or size > _MOST_LEVELS * _DIGEST_BYTES else neighbours
 
 
-def _follow(leaf: bytes, neighbours: list[bytes], known: set[bytes]) -> list[bytes]:
+def _follow(leaf: bytes, neighbours: bytes, known: set[bytes]) -> list[bytes]:
     """Return what is on the way from a leaf to the first digest that is known, or to the root, which is last."""
-    path = [leaf]
-    for neighbour in neighbours:
-        path += (neighbour, _join(path[-1], neighbour))
-        if path[-1] in known:
+    path, last = [leaf], leaf
+    for at in range(0, len(neighbours), _DIGEST_BYTES):
+        neighbour = neighbours[at : at + _DIGEST_BYTES]
+        last = _join(last, neighbour)
+        path += (neighbour, last)
+        if last in known:
             break
     return path
 
@@ -79,22 +80,20 @@ def _list_known(key: str, signature: str) -> set[bytes]:
 
 def _build_tree(leaves: list[bytes]) -> tuple[bytes, list[bytes]]:
     """Return the root of the tree, and for each leaf the neighbours on its way there."""
-    proofs = [b""] * len(leaves)
-    # Each node with the leaves below it. The last node of a level that has none beside it moves up.
-    level: list[tuple[bytes, tuple[int, ...]]] = [(digest, (number,)) for number, digest in enumerate(leaves)]
-    while len(level) > 1:
-        above: list[tuple[bytes, tuple[int, ...]]] = []
-        for at in range(0, len(level) - 1, 2):
-            (left, below_left), (right, below_right) = level[at], level[at + 1]
-            for number in below_left:
-                proofs[number] += right
-            for number in below_right:
-                proofs[number] += left
-            above.append((_join(left, right), below_left + below_right))
-        if len(level) % 2:
-            above.append(level[-1])
-        level = above
-    return level[0][0], proofs
+    levels = [leaves]
+    while len(below := levels[-1]) > 1:
+        above = [_join(left, right) for left, right in zip(below[::2], below[1::2], strict=False)]
+        # The last node of a level that has none beside it moves up.
+        levels.append(above if len(below) % 2 == 0 else [*above, below[-1]])
+    # From the root down: a node's proof is its neighbour and then the proof of the node above both.
+    proofs = [b""]
+    for level in levels[-2::-1]:
+        last = len(level) - 1
+        proofs = [
+            proofs[place // 2] if place == last and place % 2 == 0 else level[place ^ 1] + proofs[place // 2]
+            for place in range(len(level))
+        ]
+    return levels[-1][0], proofs
 
 
 def _join(one: bytes, other: bytes) -> bytes:

@@ -113,6 +113,16 @@ async def test_nothing_is_added_if_the_check_of_the_tokens_raises(storage: Stora
 
 
 @with_storage
+async def test_the_sender_is_told_when_only_the_disk_is_waited_for(storage: Storage) -> None:
+    told: list[str] = []
+    await storage.outbox.add([outgoing(1)], most=1, note_written=lambda: told.append("first"))
+    assert told == ["first"]
+    with pytest.raises(Busy):
+        await storage.outbox.add([outgoing(2)], most=1, note_written=lambda: told.append("second"))
+    assert told == ["first"]
+
+
+@with_storage
 async def test_mail_that_comes_twice_in_one_batch_is_one_item(storage: Storage) -> None:
     first, second, third = outgoing(1), outgoing(2), outgoing(3)
     added = await storage.outbox.add([first, first, second], most=10)

@@ -22,7 +22,7 @@ from moot.domain.outbox import (
     make_gone_error,
     make_resent_id,
 )
-from moot.domain.ports.outbox import CheckTokens, JudgeMail
+from moot.domain.ports.outbox import CheckTokens, JudgeMail, NoteWritten
 from moot.domain.token import Token
 from moot.store import lost_mail, mail_rows, notices, rows, sent_bridges, tokens
 from moot.store.mail import find_targets
@@ -41,8 +41,21 @@ class SqliteOutbox:
     async def load_store_number(self) -> int:
         return await self._store.read(notices.load_store_number)
 
-    async def add(self, mails: Sequence[Mail], *, most: int, check: CheckTokens | None = None) -> list[OutboxItem]:
-        return await self._store.post(lambda db: _add(db, mails, most, check), "outbox")
+    async def add(
+        self,
+        mails: Sequence[Mail],
+        *,
+        most: int,
+        check: CheckTokens | None = None,
+        note_written: NoteWritten | None = None,
+    ) -> list[OutboxItem]:
+        def work(db: apsw.Connection) -> list[OutboxItem]:
+            items = _add(db, mails, most, check)
+            if note_written is not None:
+                note_written()
+            return items
+
+        return await self._store.post(work, "outbox")
 
     async def list_unpublished(self, stream: str, *, after: int, limit: int) -> list[OutboxItem]:
         return await self._store.read(

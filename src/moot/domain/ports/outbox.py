@@ -12,6 +12,8 @@ from moot.domain.token import Token
 JudgeMail = Callable[[Mapping[str, MailTarget], Sequence[Token]], Receipt]
 # Raises what prevents a transaction while there are these tokens.
 CheckTokens = Callable[[Sequence[Token]], None]
+# Is told that a transaction is written, and that only the disk is waited for.
+NoteWritten = Callable[[], None]
 
 
 class Outbox(Protocol):
@@ -21,11 +23,19 @@ class Outbox(Protocol):
         """Return the number that is in the ids of the goals of this store."""
         ...
 
-    async def add(self, mails: Sequence[Mail], *, most: int, check: CheckTokens | None = None) -> list[OutboxItem]:
+    async def add(
+        self,
+        mails: Sequence[Mail],
+        *,
+        most: int,
+        check: CheckTokens | None = None,
+        note_written: NoteWritten | None = None,
+    ) -> list[OutboxItem]:
         """Add mail for goals of other stores, and return what was added. Mail that is there already is ignored.
 
         Raise Busy, and add nothing, if more than `most` would wait. `check` is called in the transaction with all
-        tokens; if it raises, nothing is added. It runs in another thread.
+        tokens; if it raises, nothing is added. `note_written` is called at its end, perhaps more than once, and the
+        transaction may fail nevertheless. Both run in another thread.
         """
         ...
 

@@ -23,7 +23,7 @@ from moot.domain.outbox import (
     make_gone_error,
     make_resent_id,
 )
-from moot.domain.ports.outbox import CheckTokens, JudgeMail
+from moot.domain.ports.outbox import CheckTokens, JudgeMail, NoteWritten
 from moot.domain.token import Token
 from moot.store.memory import accounts, lost_mail, notices
 from moot.store.memory import mail as mail_rows
@@ -38,9 +38,23 @@ class MemoryOutbox:
     async def load_store_number(self) -> int:
         return await self._read(lambda db: db.identity)
 
-    async def add(self, mails: Sequence[Mail], *, most: int, check: CheckTokens | None = None) -> list[OutboxItem]:
+    async def add(
+        self,
+        mails: Sequence[Mail],
+        *,
+        most: int,
+        check: CheckTokens | None = None,
+        note_written: NoteWritten | None = None,
+    ) -> list[OutboxItem]:
         added = tuple(mails)
-        return await self._write(lambda db: _add(db, added, most, check))
+
+        def work(db: Database) -> list[OutboxItem]:
+            items = _add(db, added, most, check)
+            if note_written is not None:
+                note_written()
+            return items
+
+        return await self._write(work)
 
     async def list_unpublished(self, stream: str, *, after: int, limit: int) -> list[OutboxItem]:
         def is_wanted(row: OutboxRow) -> bool:

@@ -7,6 +7,7 @@ at the same time is stored in one transaction.
 import asyncio
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -241,7 +242,19 @@ class RemoteSender:
 
     async def _add(self, sendings: Sequence[_Sending]) -> list[OutboxItem]:
         mails = [mail for sending in sendings for mail in sending.mails]
-        return await self._outbox.add(mails, most=self._max_outbox(), check=lambda tokens: _check(sendings, tokens))
+        loop = asyncio.get_running_loop()
+
+        def prepare() -> None:
+            # While the disk is waited for. The loop is closed if the daemon ends meanwhile.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._relay.prepare, mails)
+
+        return await self._outbox.add(
+            mails,
+            most=self._max_outbox(),
+            check=lambda tokens: _check(sendings, tokens),
+            note_written=prepare if self._remote.is_up else None,
+        )
 
     def wake_relay(self) -> None:
         self._relay.wake()

@@ -111,6 +111,17 @@ def test_a_script_adds_a_server_whose_text_it_knows(home: Home, tmp_path: Path) 
     assert states == {"box": "ready", "other": "new"}
 
 
+def test_a_later_approval_also_says_that_not_all_tools_fit(home: Home, tmp_path: Path) -> None:
+    home.write_config((home.path / "config.toml").read_text().replace("window = 100000", "window = 8192"))
+    write_state(tmp_path, tool("echo"))
+    with daemon_thread(home) as daemon:
+        added = json.loads(daemon.cli("mcp", "add", "box", "--json", *words(tmp_path)).stdout)
+        digest = added["data"]["server"]["waiting"]
+        approved = daemon.cli("mcp", "approve", "box", "--digest", digest)
+    assert approved.stdout.startswith("Approved: echo.\nfake: ")
+    assert "found with tool_search" in approved.stdout
+
+
 async def test_a_server_that_changes_itself_in_a_turn_gains_nothing(
     home: Home, provider: Provider, tmp_path: Path
 ) -> None:

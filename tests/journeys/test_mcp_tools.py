@@ -397,6 +397,21 @@ def test_a_server_is_added_with_what_holds_it_and_told_what_it_lacks(home: Home,
     assert "sandbox with network" in shown
 
 
+def test_a_server_is_added_with_a_secret_of_the_vault(home: Home, tmp_path: Path) -> None:
+    write_state(tmp_path, tool("echo"))
+    words = ["--cwd", str(tmp_path), "--readable", str(SERVER.parent), "--", sys.executable, str(SERVER), "state.json"]
+    with daemon_thread(home) as daemon:
+        plain = daemon.cli("mcp", "add", "box", "--env", "API_TOKEN=hunter2-of-the-owner", *words)
+        daemon.cli("secrets", "set", "TICKETS", stdin="hunter2-of-the-owner")
+        added = daemon.cli("mcp", "add", "box", "--env", "API_TOKEN=secret:TICKETS", *words)
+        states = [each["state"] for each in _tools(daemon, "box")]
+    assert plain.returncode == 78
+    assert "Store it with `moot secrets set SECRET` and write API_TOKEN=secret:SECRET." in plain.stderr
+    assert added.returncode == 0, added.stderr
+    assert states == ["new"]
+    assert 'API_TOKEN = "secret:TICKETS"' in (home.path / "config.toml").read_text()
+
+
 def test_a_server_is_lent_the_folder_of_its_script_and_tried_at_once(home: Home, tmp_path: Path) -> None:
     work, kept = tmp_path / "work", tmp_path / "kept"
     work.mkdir()

@@ -1,6 +1,5 @@
 """`moot mcp`: adds, lists, tests, approves, denies and removes MCP servers. Edits config.toml with `setup.mcp_edit`."""
 
-import re
 import sys
 from contextlib import suppress
 from typing import Any
@@ -19,13 +18,12 @@ from moot.cli.setup import mcp_edit, mcp_paths
 from moot.cli.setup.config_edit import write_config
 from moot.client.errors import Unreachable
 from moot.daemon.config.mcp_keys import build_mcp_config
-from moot.domain.errors import BadRequest, ConfigError, Conflict, MootError, NotFound, Unavailable
+from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, Unavailable
 from moot.domain.mcp import join_digests, text_digest
 from moot.domain.prompt import Safety
 from moot.wire import moot_pb2 as pb
 
 _INTRODUCTION = "This text is part of every prompt of the agents that have the tool. It was written by the server."
-_SECRET_NAME = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -41,7 +39,7 @@ def mcp(context: click.Context) -> None:
 @click.argument("name")
 @click.argument("command", nargs=-1)
 @click.option("--url", default="", help="The address of a server over streamable HTTP, instead of a command.")
-@click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="A variable; the value may be env:VARIABLE.")
+@click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="A variable; the value may be secret:NAME.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="Likewise for a header.")
 @cwd_option("Working directory of the command, the only folder it can write to.")
 @click.option("--readable", multiple=True, metavar="DIR", help="Another folder it may read; may be repeated.")
@@ -97,7 +95,7 @@ def _build_table(command: tuple[str, ...], options: dict[str, Any]) -> dict[str,
     table |= {"network": True} if options["network"] else {}
     table |= {"sandbox": "off"} if options["no_sandbox"] else {}
     table |= {"readable": list(options["readable"])} if options["readable"] else {}
-    return table | {key: _parse_pairs(options[key]) for key in ("env", "headers") if options[key]}
+    return table | {key: mcp_edit.parse_pairs(options[key]) for key in ("env", "headers") if options[key]}
 
 
 def _offer_network(table: dict[str, Any], around: mcp_paths.Surroundings) -> dict[str, Any]:
@@ -267,10 +265,10 @@ def _decide_command(name: str, tool: str, digest: str, *, approved: bool) -> Non
     selected = _select(info, tool, approved=approved)
     decided = _decide(info, selected, digest, approved=approved) if selected else []
     word = "approved" if approved else "denied"
-    output.emit(
-        {"name": name, word: decided},
-        render=lambda _: f"{word.capitalize()}: {sanitize.line(', '.join(decided))}." if decided else "Nothing waits.",
-    )
+    lines = [f"{word.capitalize()}: {sanitize.line(', '.join(decided))}." if decided else "Nothing waits."]
+    if decided and approved and not output.wants_json():
+        lines += tool_notices.list_searched_tools()
+    output.emit({"name": name, word: decided}, render=lambda _: "\n".join(lines))
 
 
 def _select(info: pb.McpServerInfo, tool: str, *, approved: bool) -> list[pb.McpToolInfo]:
@@ -341,22 +339,6 @@ def _reload() -> bool:
         send_request(pb.ClientMessage(reload=pb.ReloadMsg()), start=False)
         return True
     return False
-
-
-def _parse_pairs(texts: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise BadRequest("variables and headers have the form NAME=VALUE", fix="For example: --env LEVEL=debug")
-        if _SECRET_NAME.search(name) and not value.startswith(("env:", "keyring:")):
-            # The value is not repeated: it is likely the secret itself.
-            raise ConfigError(
-                f"{name} looks like a secret, which does not belong in the configuration",
-                fix=f"Put it into an environment variable of the daemon and write {name}=env:THAT_VARIABLE.",
-            )
-        found[name] = value
-    return found
 
 
 def _render_state(info: pb.McpServerInfo) -> str:

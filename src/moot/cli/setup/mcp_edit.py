@@ -1,12 +1,16 @@
 """Adds and removes [mcp.NAME] tables in the text of config.toml. Everything else is kept."""
 
+import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from moot.domain.errors import ConfigError, Conflict, NotFound, StoreError
+from moot.domain.errors import BadRequest, ConfigError, Conflict, NotFound, StoreError
 
 _BY_HAND = "Correct it by hand; `moot doctor` says where."
+_REFERENCES = ("secret:", "env:", "keyring:")
+_SECRET_NAME = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 
 
 def read_config(path: Path) -> str:
@@ -71,3 +75,20 @@ def _verify(text: str, meant: dict[str, Any]) -> str:
     if parse_config(text) != meant:
         raise ConfigError("the configuration cannot be changed safely", fix="Change it by hand.")
     return text
+
+
+def parse_pairs(texts: Sequence[str]) -> dict[str, str]:
+    """Return the variables or headers given as NAME=VALUE; a secret must be kept elsewhere."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise BadRequest("variables and headers have the form NAME=VALUE", fix="For example: --env LEVEL=debug")
+        if _SECRET_NAME.search(name) and not value.startswith(_REFERENCES):
+            # The value is not repeated: it is likely the secret itself.
+            raise ConfigError(
+                f"{name} looks like a secret, which does not belong in the configuration",
+                fix=f"Store it with `moot secrets set SECRET` and write {name}=secret:SECRET.",
+            )
+        found[name] = value
+    return found

@@ -129,6 +129,16 @@ async def test_a_scope_allows_what_it_names_and_refuses_everything_else(home: Ho
         assert actions.count("scope") == 3
 
 
+def test_a_stored_secret_says_that_the_configuration_refers_to_it(home: Home) -> None:
+    home.write_config(CONFIG + 'enabled = false\n[network]\nproxy = "secret:CORP_PROXY"\n')
+    with daemon_thread(home) as daemon:
+        stored = daemon.cli("secrets", "set", "CORP_PROXY", stdin="http://joe:hunter2-of-the-owner@127.0.0.1:1").stdout
+        assert "The configuration refers to it as secret:CORP_PROXY." in stored
+        assert "`moot secrets scope CORP_PROXY --configuration-only` prevents that." in stored
+        other = daemon.cli("secrets", "set", "CORP", stdin="another-hunter2").stdout
+        assert other == "Stored CORP. Agents refer to it as {{secret:CORP}}.\n"
+
+
 async def test_a_secret_for_the_configuration_cannot_be_used_seen_or_changed_by_an_agent(
     home: Home, tmp_path: Path
 ) -> None:

@@ -8,9 +8,11 @@ import click
 
 from moot.cli import output, prompts
 from moot.cli.command_group import CommandGroup
-from moot.cli.connect import require_utf8, send_request
+from moot.cli.connect import find_paths, require_utf8, send_request
 from moot.cli.name_completion import complete_secrets
+from moot.cli.program import hint
 from moot.cli.render import numbers, sanitize, terminal
+from moot.cli.setup.config_edit import has_secret
 from moot.cli.stdin import read_stdin
 from moot.daemon.process_protection import hide_memory
 from moot.domain.errors import BadRequest, NotFound
@@ -61,6 +63,11 @@ def _render_stored(done: pb.SecretSet) -> str:
     stored = f"{'Replaced' if done.replaced else 'Stored'} {name}."
     if done.scope.configuration_only:
         return f"{stored} The configuration refers to it as secret:{name}; agents cannot use it."
+    if has_secret(find_paths().config, done.name):
+        return hint(
+            f"{stored} The configuration refers to it as secret:{name}. Agents can use it too, if you approve the call;"
+            f" `moot secrets scope {name} --configuration-only` prevents that."
+        )
     return f"{stored} Agents refer to it as {{{{secret:{name}}}}}."
 
 

@@ -118,3 +118,17 @@ def _verify(text: str, model: ModelConfig) -> None:
     meant = {key: getattr(model, key) for key in _WRITTEN if getattr(model, key)}
     if document["default_model"] != model.name or {key: table[key] for key in _WRITTEN if key in table} != meant:
         raise ConfigError("the configuration cannot be changed safely", fix="Change it by hand.")
+
+
+def has_secret(path: Path, name: str) -> bool:
+    """Whether the configuration refers to the secret; False if the file cannot be read."""
+
+    def contains(value: Any) -> bool:
+        if isinstance(value, dict | list):
+            return any(map(contains, value.values() if isinstance(value, dict) else value))
+        return bool(value == f"secret:{name}")
+
+    try:
+        return contains(tomllib.loads(path.read_text(encoding="utf-8-sig")))
+    except (OSError, ValueError):
+        return False

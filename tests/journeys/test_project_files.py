@@ -67,6 +67,15 @@ async def test_the_files_of_the_project_are_told_nearest_first_and_fenced(
     assert provider.faults() == []
 
 
+def test_who_asks_names_the_conversation_to_trust(home: Home, provider: Provider, project: Path) -> None:
+    fetch = {"calls": [{"name": "web_fetch", "arguments": {"url": "https://evil.example/"}}]}
+    with daemon_thread(home) as daemon:
+        provider.program(fetch, {"text": "No."})
+        asked = daemon.cli("ask", "ada", "fetch", "--as", "tg:1", "--cwd", str(project))
+    assert asked.returncode == 3
+    assert "then `moot trust ada --as tg:1`" in " ".join(asked.stderr.split())
+
+
 async def test_unapproved_files_taint_and_an_approval_holds_for_exactly_their_text(
     home: Home, provider: Provider, project: Path
 ) -> None:

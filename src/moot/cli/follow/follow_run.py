@@ -62,6 +62,7 @@ class RunFollower:
     def __init__(self, message: Runnable, target: Target, *, streaming: bool) -> None:
         self._message = message
         self._target = target
+        self._conversation = approvals.name_conversation(target.agent, target.sender)
         self._streaming = streaming
         self._answer = RunResult()
         self._printer = AnswerPrinter(streaming=streaming, shows_private=target.shows_private)
@@ -102,6 +103,7 @@ class RunFollower:
             send=lambda ask, content: self._reply(connection, ask, content),
             decide=lambda message: self._decide(connection, message),
             leave=lambda ask: self._leave(connection, ask),
+            conversation=self._conversation,
         )
         if self._can_write():
             bar.silence()
@@ -354,17 +356,16 @@ class RunFollower:
     def _questions_error(self, ask: pb.AskUserEvent) -> tuple[WaitingForPerson, dict[str, Any]]:
         prompts = (line for question in ask.questions for line in questions.render_prompt(question))
         shown = "\n".join([*asker_lines.render_asker(ask), *prompts])
-        sender = f" --as {self._target.sender}" if self._target.sender else ""
         error = WaitingForPerson(
             f"the run waits for an answer:\n{shown}",
-            fix=f'Answer with: moot reply {self._target.agent}{sender} "TEXT"; the run then continues.',
+            fix=f'Answer with: moot reply {self._conversation} "TEXT"; the run then continues.',
         )
         return error, {
             "questions": [plain_data.dump_question(question) for question in ask.questions]
         } | plain_data.dump_asker(ask)
 
     def _approval_error(self, ask: pb.ApprovalEvent) -> tuple[WaitingForPerson, dict[str, Any]]:
-        shown = "\n".join(approvals.render_approval(ask))
+        shown = "\n".join(approvals.render_approval(ask, conversation=self._conversation))
         error = WaitingForPerson(
             f"the run waits for an approval:\n{shown}",
             fix=f"{open_asks.advise_decision(ask.ask_id)}; the run then continues.",

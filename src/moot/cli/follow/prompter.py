@@ -31,7 +31,9 @@ class Prompter:
         send: Callable[[pb.AskUserEvent, str], None],
         decide: Callable[[pb.DecideAskMsg], None],
         leave: Callable[[OpenedAsk], None],
+        conversation: str,
     ) -> None:
+        self._conversation = conversation
         self._send = send
         self._decide = decide
         self._leave = leave
@@ -89,9 +91,8 @@ class Prompter:
             output.print_note("\n".join(flow.wrap_text(line, width, indent="    ") for line in shown))
             self._prompt("answer › ")
         else:
-            output.print_note(
-                "\n".join([*approvals.render_approval(ask, width=width), *approvals.render_choices(ask, width)])
-            )
+            shown = approvals.render_approval(ask, width=width, conversation=self._conversation)
+            output.print_note("\n".join([*shown, *approvals.render_choices(ask, width, self._conversation)]))
             self._prompt(_render_keys(ask, "/"))
 
     def _prompt(self, text: str) -> None:

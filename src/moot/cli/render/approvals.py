@@ -35,14 +35,17 @@ _ALLOWED = {
 Shown = pb.ApprovalEvent | pb.AskInfo
 
 
-def render_approval(approval: Shown, *, width: int = 0) -> list[str]:
+def render_approval(approval: Shown, *, width: int = 0, conversation: str = "") -> list[str]:
     """The call, why it needs approval, and the preview, exactly.
 
     With a width, rows are wrapped and every row of the call and its preview is prefixed with a mark, so that a wrapped
     row is distinguishable from a new line.
     """
     head = f"{sanitize.exact_line(approval.tool)} waits for your approval: {sanitize.exact_line(approval.reason)}"
-    lines = [head, *(f"  {line}" for line in (*explain_project(approval), *asker_lines.render_asker(approval)))]
+    lines = [
+        head,
+        *(f"  {line}" for line in (*explain_project(approval, conversation), *asker_lines.render_asker(approval))),
+    ]
     mark = f"  {GUTTER}" if width else "  "
     lines = [flow.wrap_text(line, width, indent="  ") for line in lines]
     return lines + [
@@ -50,10 +53,10 @@ def render_approval(approval: Shown, *, width: int = 0) -> list[str]:
     ]
 
 
-def explain_project(approval: Shown, *, in_chat: bool = False) -> list[str]:
+def explain_project(approval: Shown, conversation: str = "", *, in_chat: bool = False) -> list[str]:
     """How to be asked less, if the untrusted text is instructions of the project; otherwise empty.
 
-    In a chat its own commands are named.
+    In a chat its own commands are named. `conversation` is as `moot trust` takes it.
     """
     found = _UNTRUSTED.search(approval.reason)
     if found is None or _PROJECT not in found[1].split(", "):
@@ -61,14 +64,19 @@ def explain_project(approval: Shown, *, in_chat: bool = False) -> list[str]:
     if in_chat:
         return ["to end this, read and approve the project's instructions: /project, then /trust"]
     text = "to end this, read and approve the project's instructions:"
-    return [hint(f"{text} `moot project approve`, then `moot trust {_name_conversation(approval)}`")]
+    return [hint(f"{text} `moot project approve`, then `moot trust {_name_holder(approval, conversation)}`")]
 
 
-def _name_conversation(approval: Shown) -> str:
-    """The conversation as `moot trust` takes it; a placeholder where the approval does not name it."""
+def name_conversation(agent: str, sender: str) -> str:
+    """The conversation as commands take it; without a sender it is the person's own."""
+    return f"{sanitize.name(agent)} --as {sanitize.name(sender)}" if sender else sanitize.name(agent)
+
+
+def _name_holder(approval: Shown, conversation: str) -> str:
+    """The conversation an approval belongs to; a placeholder where neither it nor the caller names it."""
     if isinstance(approval, pb.AskInfo) and approval.agent:
-        return f"{sanitize.name(approval.agent)} --as {sanitize.name(approval.sender)}"
-    return "AGENT"
+        return name_conversation(approval.agent, approval.sender)
+    return conversation or "AGENT"
 
 
 def render_call(approval: Shown) -> list[str]:
@@ -120,18 +128,18 @@ def _render_argument(name: str, value: Any) -> Iterator[str]:
     yield from (f"  │ {row}" for row in show_block(value).split("\n"))
 
 
-def render_choices(approval: Shown, width: int = 0) -> list[str]:
+def render_choices(approval: Shown, width: int = 0, conversation: str = "") -> list[str]:
     """The four decisions, with the rule that would be written."""
-    return [flow.wrap_text(line, width, indent="    ") for line in _list_choices(approval)]
+    return [flow.wrap_text(line, width, indent="    ") for line in _list_choices(approval, conversation)]
 
 
-def _list_choices(approval: Shown) -> list[str]:
+def _list_choices(approval: Shown, conversation: str) -> list[str]:
     if not is_complete(approval):
         return [f"  {line}" for line in explain_incomplete(approval)]
     once = render_keys(approval)
     if not approval.rule:
         offered = [f"  {line}" for line in render_patterns(approval)]
-        why = [f"  ({line})" for line in explain_once_only(approval)]
+        why = [f"  ({line})" for line in explain_once_only(approval, conversation)]
         return [f"  {once} · d deny", *offered, "  (d: REASON gives the agent a reason)", *why]
     return [
         f"  {once} · r run · c conversation · a always · d deny",
@@ -158,12 +166,12 @@ def explain_incomplete(approval: Shown) -> list[str]:
     return ["d deny", hint(f"(too long to be shown and allowed here: moot inbox approve {ask_id} shows all of it)")]
 
 
-def explain_once_only(approval: Shown, *, in_chat: bool = False) -> list[str]:
+def explain_once_only(approval: Shown, conversation: str = "", *, in_chat: bool = False) -> list[str]:
     """Why no rule, or none but those offered as patterns, can be written; empty if the usual ones can."""
     if approval.rule or approval.whole_rule:
         return []
     what = "other rules" if approval.patterns else "only once: rules"
-    how = "/trust" if in_chat else hint(f"`moot trust {_name_conversation(approval)}`")
+    how = "/trust" if in_chat else hint(f"`moot trust {_name_holder(approval, conversation)}`")
     return [f"{what} do not apply while the conversation has untrusted content; {how} clears it"]
 
 

@@ -202,6 +202,8 @@ def test_commands_look_and_compact(daemon: LiveDaemon, sender: str) -> None:
         person.wait_for("bob of the tests")
         person.enter("/nonsense")
         person.wait_for("✗ unknown command /nonsense")
+        person.enter("/title Our boats")
+        person.wait_for("✗ /title stands alone: show the conversation's title")
         person.enter("/help")
         person.wait_for("/recall")
         person.enter("/quit")

@@ -34,7 +34,7 @@ COMMANDS = {
     "rules": "list the rules that approvals have written for this agent; /rules rm NUMBER removes one",
     "trust": "trust everything in this conversation so far, also from the web and from files",
     "withdraw": "take back the newest message that waits for its turn",
-    "title": "the conversation's title",
+    "title": "show the conversation's title",
     "usage": "tokens and cost of this conversation",
     "project": "show the AGENTS.md and CLAUDE.md of the project; /project approve approves them",
     "agents": "list the agents you can talk to or invite with @",
@@ -51,6 +51,24 @@ KEYS = (
     "Esc or Ctrl-C stops the run · Ctrl-C twice or Ctrl-D leaves",
 )
 _RECENT = 20
+# What is typed behind them would be ignored.
+_ALONE = frozenset(
+    [
+        "new",
+        "clear",
+        "all",
+        "digest",
+        "history",
+        "compact",
+        "kill",
+        "trust",
+        "withdraw",
+        "title",
+        "usage",
+        "agents",
+        "quit",
+    ]
+)
 
 
 class CommandContext(ConversationContext, ProjectContext, Protocol):
@@ -83,6 +101,8 @@ class SlashCommands:
                 f"unknown command /{sanitize.name(name)}{several}", fix=f"{similar}/help lists the commands."
             )
         command = name if name in COMMANDS else meant[0]
+        if command in _ALONE and rest.strip():
+            raise BadRequest(f"/{command} stands alone: {COMMANDS[command]}", fix="Type it without more words.")
         mine = command not in CONVERSATION_COMMANDS
         run = getattr(self, f"_{command.replace('-', '_')}") if mine else getattr(self._conversation, command)
         shown: list[Line] = await run(rest.strip())

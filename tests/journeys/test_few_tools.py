@@ -153,6 +153,9 @@ def test_the_toolbar_of_the_chat_says_that_a_model_cannot_use_tools(home: Home, 
     changed(home, 'model = "m"', 'model = "m"\ntools = "none"')
     with daemon_thread(home), terminal(home, "chat", "ada") as person:
         person.wait_for("no tools")
+        person.enter("hello")
+        person.wait_on_screen("ada › echo: hello")
+        person.wait_on_screen("m · no tools · mode")
         person.type("\x04")
         assert person.wait_for_exit() == 0
 

@@ -11,6 +11,8 @@ from moot.wire import moot_pb2 as pb
 
 # How to set up a model that supports tools.
 FIX = "`moot init --provider local --model qwen` (1.1 GB, no key), or a provider's key and `moot init`"
+# Follows the name of a model that does not support the tools of its agent.
+NO_TOOLS = " · no tools"
 _NAMED = 3
 
 
@@ -21,7 +23,7 @@ def lacks_tools(info: pb.AgentInfo) -> bool:
 
 def model_name(info: pb.AgentInfo) -> str:
     """The agent's model, for display."""
-    return f"{info.model} · no tools" if lacks_tools(info) else info.model
+    return f"{info.model}{NO_TOOLS}" if lacks_tools(info) else info.model
 
 
 async def warn_missing_tools(connection: Connection, agent: str) -> bool:

@@ -195,7 +195,8 @@ class CronJobs:
     def list_active_runs(self, record: FiringRecord) -> list[str]:
         """Return the ids of the runs that may be active for a firing: its run, or those of its workflow's steps."""
         if record.workflow is not None:
-            return self._d.workflows.list_step_runs(record.workflow.id)
+            active = self._d.workflows.find_active(record.workflow.id)
+            return list(active.running.values()) if active else []
         return [record.firing.run_id] if record.firing.run_id else []
 
     async def list_firings(

@@ -370,10 +370,9 @@ class WorkflowExecutor:
             raise NotFound(f"there is no workflow run {run_id!r}", fix="`moot workflow history` lists them.")
         return run
 
-    def list_step_runs(self, run_id: str) -> list[str]:
-        """Return the ids of the runs of the steps that run here."""
-        active = self._active.get(run_id)
-        return list(active.running.values()) if active else []
+    def find_active(self, run_id: str) -> ActiveWorkflow | None:
+        """Return a workflow if it runs here."""
+        return self._active.get(run_id)
 
     async def view(self, run: WorkflowRun) -> WorkflowView:
         """Return a run with the states of its steps."""

@@ -39,6 +39,8 @@ _LONGEST_ERROR = 2_000
 _LONGEST_WAIT = 3_600.0
 # Changes within this time are told at once, so that a workflow of many short steps is not read for each of them.
 _GROUP_SECONDS = 0.1
+# A run takes the longer to read the more steps it has: it is read less often by as much for each so many of them.
+_GROUP_STEPS = 100
 _FIX = "`moot workflow history` lists them."
 
 
@@ -144,6 +146,10 @@ class WorkflowRequests:
         leave = self._d.executor.watchers.watch(run.id, changed.set)
         reply.on_close(changed.set)
         try:
+            if request.seen:
+                with suppress(TimeoutError):
+                    async with self._d.clock.timeout(deadline - self._d.clock.monotonic()):
+                        await self._pause(run.id)
             while True:
                 changed.clear()
                 info = await self._view(run)
@@ -156,8 +162,18 @@ class WorkflowRequests:
                     async with self._d.clock.timeout(left):
                         await changed.wait()
                         await self._d.clock.sleep(_GROUP_SECONDS)
+                        await self._pause(run.id)
         finally:
             leave()
+
+    async def _pause(self, run_id: str) -> None:
+        """Wait before a run with many steps is read once more, until it has ended."""
+        pauses = 0
+        while active := self._d.executor.find_active(run_id):
+            if pauses >= len(active.progress.workflow.steps) // _GROUP_STEPS:
+                return
+            await self._d.clock.sleep(_GROUP_SECONDS)
+            pauses += 1
 
     async def list_workflow_runs(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.list_workflow_runs

@@ -255,6 +255,8 @@ async def test_an_answer_is_checked_against_the_passages_it_cites(
             "The pool opens at noon [1].",
             "The pool is open for ninety minutes [1].",
             "The pool is open for 40 minutes [1].",
+            "At seven, the pool opens then [1]. The lifeguard secretly collects Antarctic stamps [1].",
+            "Yes [1]. At seven, the pool opens then [1].",
             "Die Antwort steht nicht in den Dokumenten.",
         )
         for reply in (*replies, ""):
@@ -262,7 +264,7 @@ async def test_an_answer_is_checked_against_the_passages_it_cites(
             speech = await talk.say("librarian", "ask", sender, cwd=str(tmp_path))
             told += [json.loads(result.output) for result in speech.of("tool_result")]
         (nothing,) = await do(talk, provider, sender, call("rag_answer", question="Zyx qwv?"), cwd=tmp_path)
-    good, uncited, invalid, unsupported, contradicted, agreed, abroad, absent = told
+    good, uncited, invalid, unsupported, contradicted, agreed, added, short, abroad, absent = told
     assert (good["grounded"], good["message"]) == (True, "Every citation exists in the documents.")
     (citation,) = good["citations"]
     assert citation["citation"] == "pool.md:1"
@@ -272,6 +274,9 @@ async def test_an_answer_is_checked_against_the_passages_it_cites(
     assert unsupported["notes"] == ["The model answered something that is not in the passages it cited."]
     assert (contradicted["found"], contradicted["grounded"], agreed["grounded"]) == (True, False, True)
     assert contradicted["message"].startswith("The cited passages have other numbers than the answer (ninety minutes)")
+    # A sentence that the passage has nothing of is not covered by one that it supports.
+    assert (added["found"], added["grounded"], short["grounded"]) == (True, False, True)
+    assert added["message"].endswith('do not rely on it: "The lifeguard secretly collects Antarctic stamps [1]."')
     for each in (unsupported, abroad, absent, nothing):
         assert (each["found"], each["answer"], each["message"]) == (False, "", "Not in the documents.")
 

@@ -47,6 +47,8 @@ _NOT_FOUND_ABROAD = re.compile(
 _AROUND = " .!*\"'\n。！"
 # The share of the words of a sentence beyond the question that a passage that supports it has.
 _LEAST_SHARE = 1 / 3
+# A sentence of fewer words beyond the question, such as "Yes [1].", is not looked for in its passages.
+_LEAST_WORDS = 3
 _INVENTED = "The model answered something that is not in the passages it cited."
 # Passages that are shown to the model.
 SHOWN = 6
@@ -72,14 +74,16 @@ class Answer(Struct, frozen=True, kw_only=True):
     invalid: tuple[int, ...] = ()
     # Quantities such as "90 minutes" for which the cited passages have other numbers.
     contradicted: tuple[str, ...] = ()
+    # Sentences of which the passages that they cite have no word beyond those of the question.
+    unsupported: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     # The sources of untrusted text in all passages that the model was shown.
     taint: frozenset[str] = frozenset()
 
     @property
     def is_grounded(self) -> bool:
-        """Whether it is an answer that at least one passage supports, and no citation or quantity is wrong."""
-        is_wrong = self.invalid or self.contradicted
+        """Whether at least one passage supports the answer, and no citation, quantity or sentence is wrong."""
+        is_wrong = self.invalid or self.contradicted or self.unsupported
         return self.is_found and not is_wrong and any(each.is_supported for each in self.citations)
 
 
@@ -110,6 +114,7 @@ class Answers:
             citations=citations,
             invalid=invalid,
             contradicted=_list_contradicted(question, reply, passages),
+            unsupported=_list_unsupported(question, reply, passages),
             notes=found.notes,
             taint=taint,
         )
@@ -184,6 +189,22 @@ def _list_contradicted(question: str, reply: str, passages: Sequence[IndexedPass
     return tuple(dict.fromkeys(found))
 
 
+def _list_unsupported(question: str, reply: str, passages: Sequence[IndexedPassage]) -> tuple[str, ...]:
+    """Return the sentences that say nothing of the passages they cite. Those in another language are left out."""
+    question_terms = set(list_query_terms(question))
+    found: list[str] = []
+    for sentence in _SENTENCE.split(reply):
+        cited = [passages[number - 1] for number in _list_numbers(sentence) if 0 < number <= len(passages)]
+        plain = _CITATION.sub(" ", sentence)
+        added = [set(terms) for terms in group_terms(plain) if not question_terms.intersection(terms)]
+        if not cited or len(added) < _LEAST_WORDS or not _is_comparable(plain, cited):
+            continue
+        terms = set[str]().union(*(_collect_terms(each) for each in cited))
+        if not any(word & terms for word in added):
+            found.append(" ".join(sentence.split()))
+    return tuple(dict.fromkeys(found))
+
+
 def is_refusal(reply: str) -> bool:
     """Whether a reply says that the documents have no answer: as it was told to, or in another language."""
     if _NOT_FOUND.search(reply):
@@ -202,8 +223,13 @@ def _is_invented(reply: str, citations: Sequence[Citation]) -> bool:
     """Whether no cited passage supports the reply. Words of different languages cannot be compared."""
     if not citations or any(each.is_supported for each in citations):
         return False
-    language = _find_language(reply)
-    return all(_find_language(each.passage.content) in (language, "") for each in citations)
+    return _is_comparable(reply, [each.passage for each in citations])
+
+
+def _is_comparable(text: str, passages: Sequence[IndexedPassage]) -> bool:
+    """Whether the words of a text can be those of all passages: none is in another language."""
+    language = _find_language(text)
+    return all(_find_language(each.content) in (language, "") for each in passages)
 
 
 def _find_language(text: str) -> str:

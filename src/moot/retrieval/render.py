@@ -10,6 +10,7 @@ from moot.retrieval.indexer import IndexReport
 from moot.retrieval.search import Found
 
 _LISTED = 20
+_SHOWN_SENTENCE = 200
 
 
 def cite(passage: IndexedPassage, cwd: str) -> str:
@@ -106,6 +107,9 @@ def describe_answer(answer: Answer) -> str:
     if answer.contradicted:
         named = ", ".join(answer.contradicted)
         return f"The cited passages have other numbers than the answer ({named}); do not rely on it."
+    if answer.unsupported:
+        named = " ".join(f'"{sentence[:_SHOWN_SENTENCE]}"' for sentence in answer.unsupported)
+        return f"The cited passages say nothing of this; do not rely on it: {named}"
     if not answer.is_grounded:
         return "No cited passage supports the answer; do not rely on it."
     return "Every citation exists in the documents."

@@ -325,7 +325,7 @@ def test_the_command_imports_shows_changes_and_exports(daemon: LiveDaemon, sende
     refused = daemon.cli("graph", "import", str(table), *mine)
     assert "the type of the entities is missing" in refused.stderr
     done = daemon.cli("graph", "import", str(table), "--type", "person", "--trust", *mine)
-    assert "Imported 601 of 602 entities" in done.stdout
+    assert "Imported 601 of 602 rows and 0 new facts." in done.stdout
     assert "line 3   the row has 1 fields, the header 2" in done.stdout
     document.write_text(
         json.dumps(

@@ -200,7 +200,7 @@ def _render_progress(done: int, total: int) -> str:
 
 
 def _render_total(total: _Total, count: int) -> str:
-    rows = [f"Imported {total.entities:,} of {count:,} entities and {format_plural(total.facts, 'new fact')}."]
+    rows = [f"Imported {total.entities:,} of {count:,} rows and {format_plural(total.facts, 'new fact')}."]
     if total.proposed:
         rows.append(f"New: {', '.join(map(sanitize.line, sorted(set(total.proposed))))}.")
     if total.conflicts:

@@ -43,9 +43,11 @@ _DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6}(?:\.\d{1,3})?
 _WORKFLOW_KEYS = ("name", "description", "schedule", "timezone", "deliver_to", "max_parallel", "steps")
 _STEP_KEYS = ("id", "agent", "prompt", "depends_on", "deliver_to", "timeout", "when", "retry")
 _RETRY_KEYS = ("attempts", "delay")
-# A reference to a field that a step does not have.
-_OTHER_FIELD = re.compile(
-    r"\{\{[ \t]*([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.(?!result[ \t]*\}\})([A-Za-z_]{1,64})[ \t]*\}\}"
+_BRACES = re.compile(r"\{\{([^{}\n]{1,200})\}\}")
+# What is meant as a reference if a step has this name: `id`, `id.field`, or `id.result` with more around.
+_MEANT = re.compile(
+    r"[ \t]*([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?:[ \t]*\.[ \t]*[A-Za-z_]{1,64})?[ \t]*"
+    r"|.*?(?<![A-Za-z0-9_-])([A-Za-z0-9][A-Za-z0-9_-]{0,63})[ \t]*\.[ \t]*result\b.*"
 )
 
 
@@ -271,7 +273,7 @@ class _Reader:
             self.report(table.find_node("prompt"), f"step {name!r} has no prompt")
         for match in REFERENCE.finditer(prompt):
             self._uses.append((name, match[1], table.find_node("prompt"), "{{" + match[1] + ".result}}"))
-        self._wrong += [(match[1], match[2], table.find_node("prompt")) for match in _OTHER_FIELD.finditer(prompt)]
+        self._wrong += [(*each, table.find_node("prompt")) for each in _find_wrong_references(prompt)]
         depends_on: dict[str, None] = {}
         for other, place in table.read_names("depends_on"):
             depends_on[other] = None
@@ -363,10 +365,10 @@ class _Reader:
                 fix = f"Add it to `depends_on` of {name!r}."
                 self.report(place, f"{what} needs the result of {other!r}, which may not be there yet. {fix}")
 
-        for other, field, place in self._wrong:
+        for other, written, place in self._wrong:
             # Anything else in double braces is ordinary text.
             if other in known:
-                self.report(place, f"a prompt can refer to `{other}.result`, not to `{other}.{field}`")
+                self.report(place, f"a prompt can refer to `{other}.result`, not to `{written}`")
 
     def _find_dependency(self, cycle: Sequence[str]) -> yaml.Node:
         """Return where the first step of a circle names the next one."""
@@ -390,3 +392,9 @@ class _Reader:
                     placed[current.id] = current
                     stack.pop()
         return list(placed.values())
+
+
+def _find_wrong_references(prompt: str) -> list[tuple[str, str]]:
+    """Return what stands in double braces and may be meant as the result of a step: its name, and what is written."""
+    braces = [match[1] for match in _BRACES.finditer(prompt) if not REFERENCE.fullmatch(match[0])]
+    return [(match[1] or match[2], text.strip()) for text in braces if (match := _MEANT.fullmatch(text))]

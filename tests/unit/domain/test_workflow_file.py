@@ -104,6 +104,22 @@ steps:
     ]
 
 
+@pytest.mark.parametrize(
+    "written",
+    ["a", " a ", "a.output", "a.Result", "a .result", "a.result | upper", "steps.a.result", "trim(a.result)"],
+)
+def test_what_is_meant_as_a_reference_is_no_ordinary_text(written: str) -> None:
+    text = f"name: x\nsteps:\n  - {{id: a, prompt: x}}\n  - {{id: b, prompt: 'say {{{{{written}}}}}', depends_on: a}}\n"
+    expected = f"f:4:21: a prompt can refer to `a.result`, not to `{written.strip()}`"
+    assert find_problems(text, ["moot"]) == [expected]
+
+
+@pytest.mark.parametrize("prompt", ["{{user}}", "{{ a b }}", "{a}", "{{ba.x}} {{}} {{{}}}", "{{a-result}}", "${a}"])
+def test_other_double_braces_are_ordinary_text(prompt: str) -> None:
+    text = f"name: x\nsteps:\n  - {{id: a, prompt: x}}\n  - {{id: b, prompt: '{prompt}', depends_on: a}}\n"
+    assert parse_workflow(text).steps[1].prompt == prompt
+
+
 def test_a_long_circle_is_not_written_out() -> None:
     steps = "".join(f"  - {{id: s{at}, prompt: p, depends_on: [s{(at + 1) % 300}]}}\n" for at in range(300))
     (problem,) = find_problems(f"name: x\nsteps:\n{steps}", ["moot"])

@@ -9,8 +9,10 @@ from moot.domain.scope import ALL_TOOLS, ASSISTANT, CONTROL, NO_TOOLS, SHARED, T
 
 # The agent that always exists; it orchestrates where there are several.
 ROOT = "moot"
+# The built-in specialist that starts work later or repeatedly.
+AUTOMATOR = "automator"
 # The built-in specialists, in display order.
-ROLES = ("operator", "navigator", "vault", "librarian", "automator", "planner", "chronicler", "ontologist")
+ROLES = ("operator", "navigator", "vault", "librarian", AUTOMATOR, "planner", "chronicler", "ontologist")
 
 
 class AgentSource(StrEnum):

@@ -64,8 +64,13 @@ ALONE = Scope(denied=(*_DIRECT_TEAMMATES, *TEAMMATE, *ASSISTANT))
 ASSISTING_ALONE = Scope(denied=(*_DIRECT_TEAMMATES, *TEAMMATE))
 # Tools that direct or message other agents; they belong to no role either.
 CONTROL = (*DIRECT, *PEERS)
+# The tools that start runs in the background, at a time or as steps: also of the agent that the worker works for, which
+# has more tools than the worker.
+START_RUNS = ("bg_submit", "cron_add", "cron_resume", "workflow_run", "workflow_save")
 # A worker neither starts, directs nor messages others, whatever its file or its spawn allows.
-WORKING = Scope(denied=CONTROL)
+WORKING = Scope(denied=(*CONTROL, *START_RUNS))
+# The scope of automator as a worker: it is started so that it schedules something.
+WORKING_AS_AUTOMATOR = Scope(denied=CONTROL)
 # Tools a run cannot do without: working with others, asking, remembering, and reading what was cut. If the window has
 # no room for all tools, these are left out last.
 LEFT_OUT_LAST = frozenset({*CONTROL, *TEAMMATE, *ASSISTANT, "ask_user", "recall", "tool_output_get", TOOL_SEARCH})

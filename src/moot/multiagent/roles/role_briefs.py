@@ -5,9 +5,16 @@ The prompts are in role_prompts.py, what a coordinator is told of its workers in
 
 from msgspec.structs import replace
 
-from moot.domain.agent import Agent, AgentRole
+from moot.domain.agent import AUTOMATOR, Agent, AgentRole
 from moot.domain.run import Run
-from moot.domain.scope import ASSISTING, ASSISTING_ALONE, NOT_COORDINATING, NOT_SPAWNED, WORKING
+from moot.domain.scope import (
+    ASSISTING,
+    ASSISTING_ALONE,
+    NOT_COORDINATING,
+    NOT_SPAWNED,
+    WORKING,
+    WORKING_AS_AUTOMATOR,
+)
 from moot.domain.text import defuse
 from moot.engine.gate import Gate
 from moot.engine.turn import Briefing, Turn
@@ -34,7 +41,8 @@ class RoleBriefs:
                 return await self._coordinate(turn, briefing, is_spawned=run is not None)
             case AgentRole.WORKER:
                 text = BRIEF_WORKER if turn.model.config.small else WORKER
-                return replace(briefing, preamble=(text,), scope=briefing.scope & WORKING)
+                working = WORKING_AS_AUTOMATOR if turn.agent.name == AUTOMATOR else WORKING
+                return replace(briefing, preamble=(text,), scope=briefing.scope & working)
             case AgentRole.ASSISTANT if run is None:
                 # engine/framing.py tells it so, if it is offered the tool that messages the person.
                 scope = ASSISTING if turn.config.has_teammates else ASSISTING_ALONE

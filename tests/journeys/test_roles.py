@@ -261,8 +261,11 @@ async def test_every_end_of_a_worker_is_a_notification(home: Home, provider: Pro
         async with daemon.client() as talk:
             await talk.say("boss", "go")
             (told,) = await notifications(talk, home)
+            await talk.say("boss", "How did it go?")
+    facts = users(bodies_of(provider, "boss")[-1])
 
     assert told.status is status
+    assert f"- {told.task_id} (hand), {status}, context " in facts, facts
     assert told.summary.startswith(summary), told
     assert json.dumps(home.query("SELECT count(*) FROM deliveries")) == "[[1]]"
 
@@ -279,5 +282,8 @@ async def test_a_stopped_worker_is_killed(home: Home, provider: Provider) -> Non
             ((run_id,),) = home.query("SELECT id FROM runs WHERE kind = 'teammate'")
             daemon.cli("stop", run_id)
             (told,) = await notifications(talk, home)
+            await talk.say("boss", "How did it go?")
+    facts = users(bodies_of(provider, "boss")[-1])
 
     assert (told.task_id, told.status) == (run_id, TaskStatus.KILLED)
+    assert f"- {run_id} (hand), killed, context " in facts, facts

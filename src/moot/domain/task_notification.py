@@ -10,6 +10,7 @@ from html import unescape
 
 from msgspec import Struct
 
+from moot.domain.run import Outcome
 from moot.domain.text import clean, defuse
 
 # The author of a history entry that contains notifications. No agent can have this name.
@@ -36,6 +37,17 @@ class TaskStatus(StrEnum):
     FAILED = "failed"
     KILLED = "killed"
     TIMEOUT = "timeout"
+
+
+_STATUSES = {
+    Outcome.COMPLETED: TaskStatus.COMPLETED,
+    Outcome.CANCELLED: TaskStatus.KILLED,
+    Outcome.TIMEOUT: TaskStatus.TIMEOUT,
+}
+
+
+def find_task_status(outcome: Outcome) -> TaskStatus:
+    return _STATUSES.get(outcome, TaskStatus.FAILED)
 
 
 class TaskNotification(Struct, frozen=True, kw_only=True):

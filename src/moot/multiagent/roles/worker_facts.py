@@ -15,7 +15,7 @@ from moot.domain.errors import MootError
 from moot.domain.ports.model import Model
 from moot.domain.run import Delivery, Run, RunRequest
 from moot.domain.run_view import TeammateStatus, status_of
-from moot.domain.task_notification import summarize
+from moot.domain.task_notification import find_task_status, summarize
 from moot.domain.text import defuse
 from moot.engine.history import Histories, History
 from moot.engine.run_results import Entries, load_results
@@ -94,13 +94,18 @@ def render_facts(facts: Sequence[WorkerFact]) -> str:
 
 def _render_fact(fact: WorkerFact) -> str:
     run = fact.run
-    lines = [f"- {run.worker_id} ({run.agent}), {status_of(run)}, {_render_context(fact)}: {_advise(fact)}"]
+    lines = [f"- {run.worker_id} ({run.agent}), {_find_status(run)}, {_render_context(fact)}: {_advise(fact)}"]
     if fact.first_task:
         lines.append(f"  its first task: {_line(fact.first_task)}")
     lines.append(f"  its latest task: {_line(run.instruction)}")
     if run.end is not None and not fact.is_owed:
         lines.append(f"  its latest report: {_line(summarize(run.end.answer or run.end.error, 'none'))}")
     return "\n".join(lines)
+
+
+def _find_status(run: Run) -> str:
+    """Return how a worker ended in the words of its notification, or how far it is."""
+    return find_task_status(run.end.outcome) if run.end is not None else status_of(run)
 
 
 def _render_context(fact: WorkerFact) -> str:

@@ -6,7 +6,13 @@ from typing import Any
 
 from moot.domain.run import Outcome, Run, RunKind
 from moot.domain.run_view import RunView
-from moot.domain.task_notification import TaskNotification, TaskStatus, render_notifications, summarize
+from moot.domain.task_notification import (
+    TaskNotification,
+    TaskStatus,
+    find_task_status,
+    render_notifications,
+    summarize,
+)
 from moot.multiagent.teammates.delegation import MOST_FAILURES
 
 _LONGEST_RESULT = 60_000
@@ -85,13 +91,6 @@ def render_report(run: Run, *, among: int = 1) -> str:
     return "\n\n".join(part for part in (head, text, more, hint(run)) if part)
 
 
-_STATUSES = {
-    Outcome.COMPLETED: TaskStatus.COMPLETED,
-    Outcome.CANCELLED: TaskStatus.KILLED,
-    Outcome.TIMEOUT: TaskStatus.TIMEOUT,
-}
-
-
 def notify(seen: Sequence[RunView]) -> str:
     """Return the ends of runs as a coordinator reads them."""
     return render_notifications([make_notification(each.run, among=len(seen)) for each in seen])
@@ -101,7 +100,7 @@ def make_notification(run: Run, *, among: int = 1) -> TaskNotification:
     """Return the notification of an ended run; `among` notifications share one message's size."""
     assert run.end is not None
     end, most = run.end, _LONGEST_RESULT // among
-    status = _STATUSES.get(end.outcome, TaskStatus.FAILED)
+    status = find_task_status(end.outcome)
     content = end.answer or end.error
     cut = len(content) - most
     more = f"\n(… {cut} characters more; agent_wait with agent_id {run.worker_id} shows the rest.)" if cut > 0 else ""

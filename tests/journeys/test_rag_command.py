@@ -6,10 +6,13 @@ from pathlib import Path
 
 from aiohttp import web
 
+from moot.client.connection import connect
+from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as BASE
 from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, run_cli, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
+from tests.talking import Talking
 from tests.web_server import serving
 
 CONFIG = PROVIDER_CONFIG + "\n[rag]\ncheck_seconds = 0\nmax_files = 40\n"
@@ -167,6 +170,35 @@ def test_an_answer_names_the_passages_it_is_from(
     assert "score" not in cited
     none = daemon.cli_json("rag", "answer", "Zyx qwv?", *mine)["data"]
     assert (none["found"], none["message"]) == (False, "Not in the documents.")
+
+
+async def test_a_token_is_not_told_where_the_folders_are(home: Home, provider: Provider, tmp_path: Path) -> None:
+    handbook, letters = tmp_path / "private" / "handbook", tmp_path / "private" / "letters"
+    for folder in (handbook, letters):
+        folder.mkdir(parents=True)
+    (handbook / "leave.md").write_text("Ask for leave two weeks before it begins.\n")
+    (letters / "mai.txt").write_text("The lilac blooms.\n")
+    home.write_config(CONFIG.replace("PROVIDER_URL", provider.url).replace('tcp = "off"', 'tcp = "127.0.0.1:0"'))
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as owner:
+            address = (await owner.ask(get_stats=pb.GetStats())).stats.tcp
+            secret = (await owner.ask(new_token=pb.NewTokenMsg(name="phone"))).token_created.token
+        for place in (handbook, letters / "mai.txt"):
+            daemon.cli("rag", "index", str(place), "--as", "phone")
+        provider.program({"text": "Ask two weeks before it begins [1]."})
+        async with connect(address, token=secret) as connection:
+            phone = Talking(connection)
+            listed = (await phone.ask(list_sources=pb.ListSourcesMsg())).sources
+            found = (await phone.ask(search_documents=pb.SearchDocumentsMsg(query="lilac"))).passages
+            question = pb.AnswerQuestionMsg(question="When must leave be asked for?")
+            answer = (await phone.ask(answer_question=question)).document_answer
+            (forgotten,) = (await phone.ask(forget_source=pb.ForgetSourceMsg(source="mai.txt"))).sources.sources
+    assert [each.place for each in listed.sources] == ["handbook", "mai.txt"]
+    assert found.passages[0].citation == "mai.txt:1"
+    assert [each.citation for each in answer.citations] == ["handbook/leave.md:1"]
+    assert forgotten.place == "mai.txt"
+    told = "\n".join(str(each) for each in (listed, found, answer, forgotten))
+    assert str(tmp_path) not in told
 
 
 def test_what_cannot_be_indexed_is_one_clear_error_and_nothing_is_kept(

@@ -1,10 +1,11 @@
 """Renders sources, passages and answers as JSON values for agents and people. Pure."""
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from moot.domain.rag import IndexedPassage, SourceReport
+from moot.domain.rag import IndexedPassage, Source, SourceReport
 from moot.retrieval.answers import Answer
 from moot.retrieval.indexer import IndexReport
 from moot.retrieval.search import Found
@@ -32,6 +33,22 @@ def shorten_paths(text: str, cwd: str) -> str:
     inside = re.sub(rf"(?<![\w./-]){re.escape(folder)}/", "", text)
     # An error that explains which folder that is keeps its name, as the file tools do.
     return re.sub(rf"(?<!working directory, )(?<![\w./-]){re.escape(folder)}(?![\w-])", ".", inside)
+
+
+def hide_folders(sources: Iterable[Source]) -> Callable[[str], str]:
+    """Return what makes paths in a text relative, for a reader who is not told where the folders of the sources are.
+
+    A folder that is a source is named by its own name, everything else from the folder that it was indexed in.
+    """
+    found = {os.path.dirname(each.folder) if each.place == each.folder else each.folder for each in sources}
+    folders = sorted(found, key=len, reverse=True)
+
+    def hide(text: str) -> str:
+        for folder in folders:
+            text = shorten_paths(text, folder)
+        return text
+
+    return hide
 
 
 def report_data(stored: SourceReport, report: IndexReport, cwd: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from moot.domain.errors import Unavailable
 from moot.domain.rag import IndexedPassage, SourceReport
 from moot.engine.request_factory import RequestFactory
 from moot.retrieval.pages import is_address
-from moot.retrieval.render import describe_answer
+from moot.retrieval.render import describe_answer, hide_folders
 from moot.retrieval.retrieval import Retrieval
 from moot.wire import moot_pb2 as pb
 
@@ -45,7 +45,7 @@ class DocumentRequests:
         cwd = self._requests.directory(request.cwd) if request.cwd else ""
         stored, report = await self._documents.index(owner, request.place, cwd=cwd, progress=tell)
         answer = pb.DocumentsIndexed(
-            source=self._build_source_info(stored),
+            source=self._build_source_info(stored, await self._choose_names(owner, principal)),
             added=report.added,
             changed=report.changed,
             removed=report.removed,
@@ -60,15 +60,18 @@ class DocumentRequests:
         request = message.search_documents
         owner = self._find_owner(request.agent, request.sender, principal)
         found = await self._documents.search(owner, request.query, limit=request.limit or _FOUND, source=request.source)
-        passages = [_passage_info(each.passage, score=each.score) for each in found.passages]
-        reply.send(pb.ServerMessage(passages=pb.PassageList(passages=passages, notes=found.notes)))
+        show = await self._choose_names(owner, principal)
+        passages = [_passage_info(each.passage, show, score=each.score) for each in found.passages]
+        reply.send(pb.ServerMessage(passages=pb.PassageList(passages=passages, notes=map(show, found.notes))))
 
     async def answer_question(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.answer_question
         owner = self._find_owner(request.agent, request.sender, principal)
         answer = await self._answers.answer(owner, request.question, source=request.source)
+        show = await self._choose_names(owner, principal)
         citations = [
-            _passage_info(each.passage, number=each.number, supported=each.is_supported) for each in answer.citations
+            _passage_info(each.passage, show, number=each.number, supported=each.is_supported)
+            for each in answer.citations
         ]
         info = pb.DocumentAnswer(
             found=answer.is_found,
@@ -76,7 +79,7 @@ class DocumentRequests:
             grounded=answer.is_grounded,
             citations=citations,
             message=describe_answer(answer),
-            notes=answer.notes,
+            notes=map(show, answer.notes),
         )
         reply.send(pb.ServerMessage(document_answer=info))
 
@@ -84,22 +87,30 @@ class DocumentRequests:
         request = message.list_sources
         owner = self._find_owner(request.agent, request.sender, principal)
         found = await self._documents.list_sources(owner)
-        infos = map(self._build_source_info, found)
+        show = await self._choose_names(owner, principal)
+        infos = [self._build_source_info(each, show) for each in found]
         listed = pb.SourceList(sources=infos, embeddings=self._documents.describe_embeddings())
         reply.send(pb.ServerMessage(sources=listed))
 
     async def forget_source(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         request = message.forget_source
         owner = self._find_owner(request.agent, request.sender, principal)
+        show = await self._choose_names(owner, principal)
         forgotten = await self._documents.forget(owner, request.source)
-        reply.send(pb.ServerMessage(sources=pb.SourceList(sources=[self._build_source_info(forgotten)])))
+        reply.send(pb.ServerMessage(sources=pb.SourceList(sources=[self._build_source_info(forgotten, show)])))
 
-    def _build_source_info(self, report: SourceReport) -> pb.SourceInfo:
+    async def _choose_names(self, owner: ConversationKey, principal: Principal) -> Callable[[str], str]:
+        """Return how paths are shown: only the owner of the daemon gets absolute ones."""
+        if principal.is_owner:
+            return str
+        return hide_folders(report.source for report in await self._documents.list_sources(owner))
+
+    def _build_source_info(self, report: SourceReport, show: Callable[[str], str]) -> pb.SourceInfo:
         source = report.source
         return pb.SourceInfo(
             number=source.label,
             kind=source.kind.value,
-            place=source.place,
+            place=show(source.place),
             documents=report.documents,
             passages=report.passages,
             refused=report.refused,
@@ -118,10 +129,10 @@ class DocumentRequests:
 
 
 def _passage_info(
-    passage: IndexedPassage, *, score: float = 0.0, number: int = 0, supported: bool = False
+    passage: IndexedPassage, show: Callable[[str], str], *, score: float = 0.0, number: int = 0, supported: bool = False
 ) -> pb.PassageInfo:
     return pb.PassageInfo(
-        citation=passage.location,
+        citation=show(passage.location),
         title=passage.title,
         heading=passage.heading,
         text=passage.content,

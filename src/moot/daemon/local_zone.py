@@ -13,7 +13,9 @@ _FOLDER = "zoneinfo/"
 
 def find_local_zone() -> str:
     """Return the name from TZ, or from the files of the system; UTC if none of them names a zone."""
-    for name in (os.environ.get("TZ", "").lstrip(":"), _read_link(), _read_name()):
+    # TZ may also name the file of a zone.
+    given = os.environ.get("TZ", "").lstrip(":").rpartition(_FOLDER)[2]
+    for name in (given, _read_link(), _read_name()):
         if name and _is_zone(name):
             return name
     return "UTC"

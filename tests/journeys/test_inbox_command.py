@@ -125,6 +125,18 @@ def test_the_inbox_approves_once_and_a_second_answer_finds_nothing(daemon: LiveD
     assert "The title is now: The lighthouse" in outcome(daemon, sender)
 
 
+def test_the_beginning_that_all_ids_share_decides_nothing(home: Home) -> None:
+    home.write_config(CONFIG)
+    with daemon_thread(home) as daemon:
+        ask_id = ask_and_wait(daemon, "tg:1")
+        for start in ("a", "ask-", ask_id[: len("ask-run-")]):
+            refused = daemon.cli("inbox", "deny", start)
+            assert refused.returncode == 2
+            assert f"every id begins with '{start}'" in refused.stderr
+        assert len(waiting(daemon, "tg:1")) == 1
+        assert daemon.cli("inbox", "deny", ask_id[: len("ask-run-") + 8]).returncode == 0
+
+
 def test_a_line_typed_before_the_call_was_shown_does_not_allow_it(daemon: LiveDaemon, sender: str) -> None:
     ask_id = ask_and_wait(daemon, sender)
     with terminal(daemon.home, "inbox", "approve", ask_id) as person:

@@ -18,6 +18,9 @@ from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
 
+# How ids begin: this much of one says nothing about which ask is meant, also if only one is open.
+_EVERY_ID = ("ask-run-", "ask-arun-")
+
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
 @output.json_option
@@ -217,6 +220,8 @@ def _find_ask(ask_id: str) -> pb.AskInfo:
     if len({info.ask_id for info in found}) > 1:
         ids = ", ".join(shorten_ask_id(info.ask_id) for info in found)
         raise BadRequest(f"{ask_id!r} is ambiguous: {ids}", fix="Give more characters of the id.")
+    if not exact and any(each.startswith(ask_id) for each in _EVERY_ID):
+        raise BadRequest(f"every id begins with {ask_id!r}", fix="Give more characters of the id.")
     return found[0]
 
 

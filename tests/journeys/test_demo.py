@@ -168,6 +168,23 @@ def test_no_word_is_broken_where_the_terminal_ends(bare: Home, monkeypatch: pyte
     assert max(map(len, told[:12])) <= 50
 
 
+@pytest.mark.parametrize("columns", [60, 80])
+def test_commands_are_shown_whole_and_what_they_do_beside_or_below_them(
+    bare: Home, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    for name, value in NO_INDEX.items():
+        monkeypatch.setenv(name, value)
+
+    with terminal(bare, "demo", columns=columns, no_color="1", MOOT_DEV="./dev moot") as person:
+        assert person.wait_for_exit(120) == 0
+
+    steps = person.seen.partition("7. You search the archives")[2]
+    assert "   ./dev moot recall writer sea" in steps
+    # Its home may be anywhere, and a command that is broken cannot be copied.
+    assert [line for line in steps.split("\n") if len(line) > columns and "MOOT_HOME=" not in line] == []
+    assert "a larger embedded model that can choose tools" in " ".join(steps.split())
+
+
 def test_the_users_agents_and_configuration_are_not_touched(bare: Home) -> None:
     path = bare.write_agent("writer", "Mine.")
     bare.write_config("queue_bound = 5\n")

@@ -14,7 +14,7 @@ from moot.cli.command_group import CommandGroup
 from moot.cli.demo import demo_home
 from moot.cli.demo.tour import SENDER, NoAnswer, Tour
 from moot.cli.program import program_name
-from moot.cli.render import sanitize, terminal
+from moot.cli.render import flow, sanitize, terminal
 from moot.client import daemon_process
 from moot.client.connection import connect
 from moot.daemon.paths import Paths
@@ -133,15 +133,23 @@ def _next_steps(data: dict[str, Any]) -> str:
         (f"{moot} models pull qwen", "a larger embedded model that can choose tools"),
         (f"{moot} chat moot", "talk to the built-in agent"),
     ]
-    width = max(len(command) for command, _ in rows)
+    aligned = max(len(command) for command, _ in rows)
+    rows.append((f"{prefix}{moot} chat writer --as {SENDER}", "go on with the demo; @critic brings in the guest"))
     last = [terminal.paint("Scripted answers were shown, not a model's.", fg="yellow")] if data["fell_back"] else []
     return "\n".join(
         [
             "",
             f"That took {data['seconds']:.0f} seconds. Next:",
-            *(f"   {command:<{width}}  {text}" for command, text in rows),
-            f"   {prefix}{moot} chat writer --as {SENDER}",
-            f"   {'':<{width}}  go on with the demo; @critic brings in the guest",
+            *(_render_step(command, text, aligned) for command, text in rows),
             *last,
         ]
     )
+
+
+def _render_step(command: str, text: str, aligned: int) -> str:
+    """A command and what it does: beside it, or below it where the terminal is too narrow."""
+    width = terminal.row_width(sys.stdout)
+    if len(command) <= aligned and (not width or len(f"   {command:<{aligned}}  {text}") <= width):
+        return f"   {command:<{aligned}}  {text}"
+    margin = " " * (aligned + 5 if not width or aligned + 5 + len(text) <= width else 6)
+    return f"   {command}\n" + flow.wrap_text(margin + text, width, indent=margin)

@@ -25,8 +25,10 @@ class StepOutput:
             marked = " (scripted)"
             self.scripted_steps.append(self._number)
         head, command = f"{self._number}. {text}{marked}", hint(command)
-        fits = len(f"{head}  {command}") < (terminal.terminal_width() or PLAIN_COLUMNS)
-        gap = "  " if fits else f"\n{INDENT}"
+        columns = terminal.terminal_width() or PLAIN_COLUMNS
+        gap = "  " if len(f"{head}  {command}") < columns else f"\n{INDENT}"
+        if len(f"{INDENT}{command}") >= columns:
+            command = command.replace("; ", f"\n{INDENT}")
         self._write(f"\n{terminal.paint(head, bold=True)}{gap}{terminal.paint(command, dim=True)}\n")
 
     def _render_name(self, name: str) -> str:

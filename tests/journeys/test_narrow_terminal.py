@@ -6,7 +6,8 @@ import pytest
 
 from moot.domain.ids import shorten_ask_id
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import LiveDaemon, call_cli, run_cli
+from tests.daemon_process import Home, LiveDaemon, call_cli, run_cli
+from tests.daemon_thread import daemon_thread
 from tests.scripting import call, say, script
 from tests.terminal import terminal
 
@@ -106,6 +107,12 @@ def test_what_an_empty_list_says_is_broken_between_words(
     rows = at_eighty(daemon, *command, columns=columns)
     assert rows[0].startswith("No ")
     assert max(map(len, rows)) < columns
+
+
+def test_the_command_that_starts_something_is_shown_whole(home: Home) -> None:
+    with daemon_thread(home), terminal(home, "ps", columns=60, MOOT_DEV="./dev moot") as person:
+        person.wait_for_exit()
+    assert './dev moot run --bg "TASK"' in person.rows.text.replace("`", "").split("\n")
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

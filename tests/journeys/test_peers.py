@@ -95,6 +95,20 @@ async def test_an_agent_lists_its_peers_and_writes_to_one_which_reads_it_in_its_
             assert [role for role, _, _ in await talk.told("bob")][2:5] == ["user", "injected", "assistant"]
 
 
+async def test_agents_are_described_to_each_other_by_what_they_can_do(home: Home, provider: Provider) -> None:
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program(call("list_peers"), {"text": "These."})
+            await talk.say("ada", "who is there?")
+        found = {peer["agent_id"]: peer["description"] for peer in last_result(provider)["peers"]}
+        shown = {peer["agent_id"]: peer["description"] for peer in daemon.cli_json("peers")["data"]}
+        listed = {agent["name"]: agent["description"] for agent in daemon.cli_json("agents")["data"]}
+    assert found["navigator"] == shown["navigator"] == "Can only chat: no tool named browser_*."
+    assert "payments" not in found["vault"]
+    assert found.items() <= listed.items()
+    assert shown.items() <= listed.items()
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 from msgspec.structs import replace
 
-from moot.domain.agent import Agent, AgentRole
+from moot.domain.agent import Agent, AgentRole, AgentSource
 from moot.domain.auto_approve import AutoApproveLevel, find_tool_level
 from moot.domain.ports.tool import Reaches, Tool
 from moot.domain.scope import ALONE, ASSISTING, ASSISTING_ALONE, NOT_COORDINATING, NOT_SPAWNED, WORKING, Scope
@@ -71,8 +71,13 @@ _ABILITIES: dict[str, tuple[Ability, ...]] = {
 }
 
 
-def adapt_agent(agent: Agent, tools: Collection[str]) -> Agent:
-    """Return the agent as it is described to others: of a role that lacks some of its tools, only what it can do."""
+def adapt_agent(agent: Agent, tools: Collection[str], inactive: str = "") -> Agent:
+    """Return the agent as it is described to others: of a role that lacks some of its tools, only what it can do.
+
+    `inactive` is why it lacks all of them.
+    """
+    if inactive and agent.source is AgentSource.BUILT_IN:
+        return replace(agent, description=f"Can only chat: {inactive}.")
     missing = _list_missing(agent, tools)
     able = [ability for ability in _ABILITIES.get(agent.name, ()) if ability not in missing]
     if not missing or not able:

@@ -307,7 +307,7 @@ class Runtime:
         return Peers(
             PeerDependencies(
                 storage=d.storage,
-                registry=d.registry,
+                agents=self.team.list_agents,
                 find_agent=self.team.resolve_agent,
                 mailboxes=self._mailboxes,
                 runs=self.runs,

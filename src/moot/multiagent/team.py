@@ -17,6 +17,7 @@ from moot.domain.ports.traces import TraceNotes
 from moot.domain.scope import OWN_MEMORY
 from moot.domain.trace import TraceKind
 from moot.engine.tool_registry import ToolRegistry
+from moot.multiagent.abilities import adapt_agent
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Route, Router
 
@@ -43,6 +44,8 @@ class Team:
         self._look_again_at = 0.0
         # The root agent as its file defines it, the partition, and the agent with the scope that this leaves it.
         self._root: tuple[Agent, Partition, Agent] | None = None
+        # The active agents as they are described to others, with this partition.
+        self._described: tuple[Partition, list[Agent]] | None = None
         # Agents as their files define them, and with the tools of their own memory.
         self._remembering: dict[str, tuple[Agent, Agent]] = {}
         # The tools, the edition of the agents, whether all keep memories, and the blocked tools, that the partition was
@@ -98,6 +101,17 @@ class Team:
             made = Partition(self._registry.active(), tools, keeps_memories=keeps_memories, blocked=blocked)
             known = self._partition = (tools, edition, keeps_memories, blocked, made)
         return known[4]
+
+    def list_agents(self) -> list[Agent]:
+        """Return the active agents as they are described to others."""
+        partition, known = self.partition(), self._described
+        if known is None or known[0] is not partition:
+            described = [
+                adapt_agent(agent, partition.tools_of(agent.name), partition.find_missing(agent))
+                for agent in self._registry.active()
+            ]
+            known = self._described = (partition, described)
+        return known[1]
 
     def describe_owner(self, tool: str, offered: Collection[str]) -> str:
         """Return a hint which teammates have a tool that the caller lacks; empty if none has, or it cannot spawn."""

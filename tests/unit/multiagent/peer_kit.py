@@ -3,7 +3,6 @@
 import asyncio
 from contextlib import suppress
 from random import Random
-from types import SimpleNamespace
 from typing import Any, cast
 
 from moot.broker.memory import MemoryBroker, MemoryConnection
@@ -92,7 +91,7 @@ class Node:
         self.peers = Peers(
             PeerDependencies(
                 storage=self.storage,
-                registry=cast(Any, SimpleNamespace(active=lambda: list(self.agents.values()))),
+                agents=lambda: list(self.agents.values()),
                 find_agent=self.agents.get,
                 mailboxes=self.mailboxes,
                 runs=cast(Any, self.runs),

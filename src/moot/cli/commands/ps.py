@@ -11,7 +11,6 @@ import click
 
 from moot.cli import output
 from moot.cli.connect import daemon_client, run_connected
-from moot.cli.program import hint
 from moot.cli.render import job_lines, plain_data, run_lines, terminal
 from moot.client.connection import Connection
 from moot.client.errors import Unreachable
@@ -72,7 +71,7 @@ async def _fetch_runs(connection: Connection, message: pb.ListRunsMsg) -> tuple[
 def _render_runs(infos: list[pb.RunInfo], jobs: list[pb.JobInfo], *, nested: bool) -> str:
     width = terminal.terminal_width()
     if not infos and not jobs:
-        return hint('Nothing is running. Start something: moot run --bg "TASK"')
+        return output.wrap_prose('Nothing is running. Start something: moot run --bg "TASK"', sys.stdout)
     if not width:
         return run_lines.render_table(infos, list(map(job_lines.job_row, jobs)))
     rows = (

@@ -356,15 +356,15 @@ class DaemonRequests:
     def _agent_info(self, agent: Agent, principal: Principal) -> pb.AgentInfo:
         partition = self._d.team.partition()
         tools = partition.tools_of(agent.name)
-        shown = adapt_agent(agent, tools)
         is_built_in = agent.source is AgentSource.BUILT_IN
         model_tools = self._tool_support(agent.model)
         missing = partition.find_missing(agent)
         if is_built_in and agent.prefixes and model_tools == "none":
             missing = missing or "its model uses no tools"
+        shown = adapt_agent(agent, tools, missing)
         info = pb.AgentInfo(
             name=agent.name,
-            description=f"Can only chat: {missing}." if is_built_in and missing else shown.description,
+            description=shown.description,
             model=agent.model or self._config.current.default_model,
             source=agent.source,
             status=agent.status,

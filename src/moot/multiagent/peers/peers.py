@@ -5,7 +5,6 @@ from random import Random
 
 from msgspec import Struct
 
-from moot.agents.registry import Registry
 from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
 from moot.domain.conversation import ConversationKey
@@ -34,7 +33,8 @@ from moot.multiagent.peers.wakes import Wakes
 
 class PeerDependencies(Struct, frozen=True, kw_only=True):
     storage: Storage
-    registry: Registry
+    # The agents as they are described to others.
+    agents: Callable[[], Sequence[Agent]]
     find_agent: Callable[[str], Agent | None]
     mailboxes: Mailboxes
     runs: Runs
@@ -54,7 +54,7 @@ class Peers:
         self._d = d = dependencies
         remote = None if d.link is None else RemoteDirectory(d.link)
         self.directory = PeerDirectory(
-            agents=d.registry.active, find=d.find_agent, remote=remote, is_enabled=lambda: d.config().directory
+            agents=d.agents, find=d.find_agent, remote=remote, is_enabled=lambda: d.config().directory
         )
         self._wakes = Wakes(
             mail=d.storage.mail,
@@ -100,7 +100,7 @@ class Peers:
                 peers=self.directory,
                 remote=remote,
                 storage=d.storage,
-                registry=d.registry,
+                agents=d.agents,
                 find_agent=d.find_agent,
                 mailboxes=d.mailboxes,
                 wakes=self._wakes,

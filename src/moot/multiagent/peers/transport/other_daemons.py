@@ -4,11 +4,10 @@ The order of construction is that of the dependencies: directory, confirmations,
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from moot.agents.registry import Registry
 from moot.domain.agent import Agent
 from moot.domain.config import PeersConfig
 from moot.domain.errors import MootError
@@ -40,7 +39,7 @@ class OtherDaemonDependencies(Struct, frozen=True, kw_only=True):
     peers: PeerDirectory
     remote: RemoteDirectory
     storage: Storage
-    registry: Registry
+    agents: Callable[[], Sequence[Agent]]
     find_agent: Callable[[str], Agent | None]
     mailboxes: Mailboxes
     wakes: Wakes
@@ -72,7 +71,7 @@ class OtherDaemons:
                 directory=d.remote,
                 relay=self.relay,
                 confirmations=self._confirmations,
-                agents=d.registry.active,
+                agents=d.agents,
                 mail=storage.mail,
                 store=storage.store,
                 daemons=storage.daemons,

@@ -149,6 +149,16 @@ def test_the_list_of_agents_says_which_can_only_chat_because_of_their_model(home
     assert "fake · no tools" in own
 
 
+def test_a_role_without_its_tools_is_told_that_it_can_only_talk(home: Home, provider: Provider) -> None:
+    with daemon_thread(home) as daemon:
+        assert daemon.cli("ask", "navigator", "Open example.org.").returncode == 0
+        told = provider.bodies()[-1]["messages"][0]["content"]
+        assert daemon.cli("ask", "operator", "Read a.txt.").returncode == 0
+        other = provider.bodies()[-1]["messages"][0]["content"]
+    assert "At present you have none of your tools (no tool named browser_*), so you can only talk." in told
+    assert "At present" not in other
+
+
 def test_the_toolbar_of_the_chat_says_that_a_model_cannot_use_tools(home: Home, provider: Provider) -> None:
     changed(home, 'model = "m"', 'model = "m"\ntools = "none"')
     with daemon_thread(home), terminal(home, "chat", "ada") as person:

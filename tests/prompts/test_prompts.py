@@ -71,6 +71,18 @@ async def test_every_speaker_is_sent_exactly_this(
     assert provider.faults() == []
 
 
+async def test_a_role_without_its_tools_is_sent_exactly_this(
+    daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
+) -> None:
+    async with daemon.client() as talk:
+        await talk.say("navigator", "Open example.org.", sender, cwd=str(tmp_path))
+    (body,) = provider.bodies()
+    page = FOLDER / "inactive_role.txt"
+    if os.environ.get("MOOT_WRITE_PROMPTS"):
+        page.write_text(shown(body, str(tmp_path)), encoding="utf-8")
+    assert shown(body, str(tmp_path)) == page.read_text(encoding="utf-8")
+
+
 async def test_every_tool_is_offered_exactly_so(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
     async with daemon.client() as talk:
         await talk.say("ada", "hello", sender)

@@ -39,6 +39,14 @@ def make_guest_reminder(*, guest: str, primary: str, instruction: str) -> Messag
     return user(f"(This is for {guest}, not for {primary}. {instruction} Answer as {guest}.)")
 
 
+def render_inactive_framing(missing: str) -> str:
+    """What is added to the instruction of a role that has none of the tools it is there for."""
+    return (
+        f"At present you have none of your tools ({missing}), so you can only talk. Whatever your instruction says you "
+        "do, say that you cannot do it now, and do not claim or invent a result."
+    )
+
+
 def render_primary_framing(*, primary: str) -> str:
     return (
         f"You are {primary}. Guests take part in this conversation: their messages are inside "

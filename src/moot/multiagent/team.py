@@ -9,13 +9,14 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from moot.agents.registry import Registry
-from moot.domain.agent import ROOT, Agent, AgentRole, scope_of
+from moot.domain.agent import ROOT, Agent, AgentRole, AgentSource, scope_of
 from moot.domain.config import Config
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.tool import RunContext, Tool
 from moot.domain.ports.traces import TraceNotes
 from moot.domain.scope import OWN_MEMORY
 from moot.domain.trace import TraceKind
+from moot.engine.framing import render_inactive_framing
 from moot.engine.tool_registry import ToolRegistry
 from moot.multiagent.abilities import adapt_agent
 from moot.multiagent.partition import Partition
@@ -46,8 +47,9 @@ class Team:
         self._root: tuple[Agent, Partition, Agent] | None = None
         # The active agents as they are described to others, with this partition.
         self._described: tuple[Partition, list[Agent]] | None = None
-        # Agents as their files define them, and with the tools of their own memory.
-        self._remembering: dict[str, tuple[Agent, Agent]] = {}
+        # Agents as their files define them, whether they keep memories, why they lack their tools, and what that makes
+        # of them.
+        self._adapted: dict[str, tuple[Agent, bool, str, Agent]] = {}
         # The tools, the edition of the agents, whether all keep memories, and the blocked tools, that the partition was
         # made from.
         self._partition: tuple[Mapping[str, Tool], int, bool, tuple[str, ...], Partition] | None = None
@@ -61,7 +63,7 @@ class Team:
         if agent is None or self._clock.monotonic() > self._look_again_at:
             agent = self._look_again(name)
         if agent is None or name != ROOT or not self._config().has_teammates:
-            return self._add_own_memory(agent, agent.prefixes) if agent is not None and agent.prefixes else agent
+            return self._adapt_to_tools(agent, agent.prefixes) if agent is not None and agent.prefixes else agent
         return self._resolve_root(agent)
 
     def _look_again(self, name: str) -> Agent | None:
@@ -77,15 +79,25 @@ class Team:
             known = self._root = (agent, partition, replace(agent, scope=partition.root_scope(ROOT)))
         return known[2]
 
-    def _add_own_memory(self, agent: Agent, prefixes: tuple[str, ...]) -> Agent:
-        """Return the agent, which has tools with these prefixes, with those of its own memory if agents keep them."""
-        if not self._config().agent_memory.enabled:
+    def _adapt_to_tools(self, agent: Agent, prefixes: tuple[str, ...]) -> Agent:
+        """Return the agent, which has tools with these prefixes, with those of its own memory if agents keep them.
+
+        A role that has none of its tools is told so.
+        """
+        remembers = self._config().agent_memory.enabled
+        missing = self.partition().find_missing(agent) if agent.source is AgentSource.BUILT_IN else ""
+        if not remembers and not missing:
             return agent
-        known = self._remembering.get(agent.name)
-        if known is None or known[0] is not agent:
-            scope = scope_of((*prefixes, *OWN_MEMORY), agent.denied)
-            known = self._remembering[agent.name] = (agent, replace(agent, scope=scope))
-        return known[1]
+        known = self._adapted.get(agent.name)
+        if known is None or known[0] is not agent or known[1:3] != (remembers, missing):
+            scope = scope_of((*prefixes, *OWN_MEMORY), agent.denied) if remembers else agent.scope
+            adapted = replace(agent, scope=scope)
+            if missing:
+                note = render_inactive_framing(missing)
+                brief = f"{agent.brief} {note}" if agent.brief else ""
+                adapted = replace(adapted, instruction=f"{agent.instruction}\n\n{note}", brief=brief)
+            known = self._adapted[agent.name] = (agent, remembers, missing, adapted)
+        return known[3]
 
     def is_coordinator(self, name: str) -> bool:
         agent = self.resolve_agent(name)

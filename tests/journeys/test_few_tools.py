@@ -159,6 +159,13 @@ def test_a_role_without_its_tools_is_told_that_it_can_only_talk(home: Home, prov
     assert "At present" not in other
 
 
+def test_a_chat_with_a_role_without_its_tools_says_so(home: Home, provider: Provider) -> None:
+    with daemon_thread(home), terminal(home, "chat", "navigator") as person:
+        person.wait_for("navigator is inactive, it can only chat: no tool named browser_*.")
+        person.type("\x04")
+        assert person.wait_for_exit() == 0
+
+
 def test_the_toolbar_of_the_chat_says_that_a_model_cannot_use_tools(home: Home, provider: Provider) -> None:
     changed(home, 'model = "m"', 'model = "m"\ntools = "none"')
     with daemon_thread(home), terminal(home, "chat", "ada") as person:

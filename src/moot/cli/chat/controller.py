@@ -21,6 +21,7 @@ from moot.cli.chat.screen import Screen
 from moot.cli.chat.slash import SlashCommands
 from moot.cli.chat.totals import Totals
 from moot.cli.chat.view import RunView
+from moot.cli.follow.tool_notices import explain_inactive
 from moot.cli.markdown.styles import Line
 from moot.cli.markdown.wrap import wrap_line as broken
 from moot.cli.project_status import read_project, render_files
@@ -77,7 +78,7 @@ class ChatController:
         hello = pb.Hello(version=PROTOCOL_VERSION, client="chat")
         welcome = (await self.request(pb.ClientMessage(hello=hello))).welcome
         self.sender = self.sender or welcome.default_sender
-        await self.refresh_agents()
+        agents = await self.refresh_agents()
         await self.refresh_usage()
         await self.mode.refresh()
         # Subscribe before reading the history, so that nothing is missed.
@@ -88,6 +89,8 @@ class ChatController:
             self._others.catch_up(await self.history(), unsent=self._messages.list_unsent())
         else:
             await self._show_past()
+            for notice in filter(None, (explain_inactive(info) for info in agents if info.name == self.agent)):
+                self.show_notice(notice)
         self._entered = self.is_ready = True
         # Only now: if the connection is lost before, they wait for the next one.
         for outgoing in self._messages.take_unsent():

@@ -26,6 +26,13 @@ def model_name(info: pb.AgentInfo) -> str:
     return f"{info.model}{NO_TOOLS}" if lacks_tools(info) else info.model
 
 
+def explain_inactive(info: pb.AgentInfo) -> str:
+    """That the agent lacks the tools it is there for; empty if it has some, or if its model supports none."""
+    if not info.missing or lacks_tools(info):
+        return ""
+    return f"{sanitize.name(info.name)} is inactive, it can only chat: {sanitize.line(info.missing)}."
+
+
 async def warn_missing_tools(connection: Connection, agent: str) -> bool:
     """Return whether the agent has tools that its model does not support; warn on stderr unless --json is set."""
     try:
@@ -34,8 +41,7 @@ async def warn_missing_tools(connection: Connection, agent: str) -> bool:
         # A missing agent is reported by the request itself.
         return False
     if not lacks_tools(info):
-        if info.missing and not output.wants_json():
-            text = f"{sanitize.name(info.name)} is inactive, it can only chat: {sanitize.line(info.missing)}."
+        if (text := explain_inactive(info)) and not output.wants_json():
             output.print_note(terminal.paint(text, sys.stderr, dim=True))
         return False
     if not output.wants_json():

@@ -394,7 +394,12 @@ async def test_mail_that_does_not_fit_is_kept_as_dead_and_can_be_sent_again(home
             dead = daemon.cli_json("peers", "dead")["data"]
             assert [each["body"] for each in dead] == ["message 1", "message 0"]
             assert "message 1" in daemon.cli("peers", "dead").stdout
-            assert daemon.cli("peers", "resend", dead[1]["mail_id"]).stdout == "Sent again to bob.\n"
+            # That evicts another one, which the person is told.
+            resent = daemon.cli("peers", "resend", dead[1]["mail_id"]).stdout
+            assert [each["body"] for each in daemon.cli_json("peers", "dead")["data"]] == ["message 2", "message 1"]
+            evicted = daemon.cli_json("peers", "dead")["data"][0]
+            assert resent.startswith("Sent again to bob.\nNote: goal "), resent
+            assert f"its oldest, {evicted['mail_id']} from `@user`, was evicted." in resent, resent
             await talk.say("bob", "news?")
             read = next(text for role, _, text in await talk.told("bob") if role == "injected")
             # With what it is told of the two that it misses.

@@ -208,7 +208,9 @@ def dead() -> None:
 def resend(mail_id: str) -> None:
     """Send an evicted or returned message again."""
     mail = send_request(pb.ClientMessage(resend_mail=pb.ResendMailMsg(mail_id=mail_id))).mail_resent
-    output.emit(peer_data.to_mail_data(mail), render=lambda _: f"Sent again to {sanitize.name(mail.to_agent)}.")
+    sent = f"Sent again to {sanitize.name(mail.to_agent)}."
+    shown = f"{sent}\nNote: {sanitize.exact(mail.reason)}." if mail.reason else sent
+    output.emit(peer_data.to_mail_data(mail), render=lambda _: shown)
 
 
 @peers.command()

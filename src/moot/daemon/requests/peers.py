@@ -175,7 +175,7 @@ class PeerRequests:
             return
         if dead is None or not await self._owns(principal, dead):
             raise NotFound(f"there is no evicted mail {mail_id}", fix="List it with `moot peers dead`.")
-        reply.send(pb.ServerMessage(mail_resent=mail_info(await self._sender.resend(mail_id))))
+        reply.send(pb.ServerMessage(mail_resent=mail_info(*await self._sender.resend(mail_id))))
 
     async def mute_agent(self, message: pb.ClientMessage, principal: Principal, reply: Reply) -> None:
         principal.require_owner("mute agents")

@@ -313,19 +313,20 @@ class MailSender:
             raise Unavailable("this daemon has no broker", fix="Set `url` under [broker].")
         return await self._remote.resend(mail_id)
 
-    async def resend(self, mail_id: str) -> Mail:
-        """Deliver an evicted mail again. Raise Conflict if nobody would read it."""
+    async def resend(self, mail_id: str) -> tuple[Mail, str]:
+        """Deliver an evicted mail again. Return it, and what it evicted in turn; raise Conflict if nobody reads it."""
         dead = await self._mail.find_dead(mail_id)
         found, _ = await self._mail.find_targets([dead.goal_id] if dead is not None else [])
         goal = next(iter(found.values()), None)
         if goal is not None and goal.has_ended:
-            raise Conflict(f"the run that {mail_id} was for has ended", fix="Send a new message to another goal.")
+            raise _explain_ended(mail_id)
         mail, evicted = await self._mail.resend(mail_id, now=self._clock.now())
         assert goal is not None, "mail is deleted with its goal"
         self._announce(goal, mail)
         await self._announce_evicted(goal, evicted)
-        await self._losses.evict_ended([goal])
-        return mail
+        if await self._losses.evict_ended([goal]):
+            raise _explain_ended(mail_id)
+        return mail, "; ".join(map(_explain_eviction, evicted))
 
 
 def _check_count(letter: Letter, count: int) -> None:
@@ -342,6 +343,10 @@ def _is_own(letter: Letter, goal: MailTarget, tokens: Sequence[Token]) -> bool:
     if goal.id == letter.from_goal:
         return False
     return not tokens or find_principal(goal.root.sender, tokens) == find_principal(letter.root.sender, tokens)
+
+
+def _explain_ended(mail_id: str) -> Conflict:
+    return Conflict(f"the run that {mail_id} was for has ended", fix="Send a new message to another goal.")
 
 
 def _no_goals(letter: Letter) -> str:

@@ -86,7 +86,7 @@ def _describe_misspelt(name: str, arguments: dict[str, Any], spec: ToolSpec) -> 
         nearest = get_close_matches(_normalise_name(unknown), map(_normalise_name, properties), n=1, cutoff=_LIKENESS)
         meant = next((each for each in properties if _normalise_name(each) in nearest), "")
         if meant or spec.parameters.get("additionalProperties") is False:
-            did = f"did you mean {meant!r}? Nothing was done" if meant else f"it has {', '.join(properties)}"
+            did = f"did you mean {meant!r}? Nothing was done" if meant else f"it has {', '.join(properties) or 'none'}"
             return f"{name} has no parameter {clean(unknown[:_NAME])!r}; {did}"
     return ""
 

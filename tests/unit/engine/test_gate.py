@@ -326,3 +326,8 @@ async def test_a_schema_that_forbids_more_is_held_to(takes_more: bool) -> None:
     output = await tried(closed, '{"text": "ho", "explanation": "because"}')
     assert (output.is_error, output.content) == (True, "echo has no parameter 'explanation'; it has text, times")
     assert closed.heard == []
+
+
+async def test_a_tool_without_parameters_says_so() -> None:
+    output = await tried(shaped(properties={}, required=[], additionalProperties=False), '{"text": "ho"}')
+    assert (output.is_error, output.content) == (True, "echo has no parameter 'text'; it has none")

@@ -6,8 +6,9 @@ import os
 import socket
 import stat
 import struct
+import sys
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from moot.daemon.listen.frame_connection import Connection
 from moot.daemon.paths import socket_address
@@ -34,6 +35,10 @@ class OwnerConnection(Connection):
         if uid not in (None, 0, os.geteuid()):
             logger.warning("refused a connection from uid %s", uid)
             self.refuse(Forbidden(f"this daemon belongs to another user, not to uid {uid}", fix="Run your own."))
+
+
+# From Python 3.13 on a server looks up its socket, to remove it when it is closed. We do that, by a path that is valid.
+_OPTIONS: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 
 
 class OwnerSocket:
@@ -94,7 +99,7 @@ async def listen(opened: OwnerSocket, serving: Serving) -> UnixListener:
     """Accept the connections of an open socket."""
     loop = asyncio.get_running_loop()
     server = await loop.create_unix_server(
-        lambda: OwnerConnection(serving, principal=OWNER, name="unix"), sock=opened.bound, backlog=512
+        lambda: OwnerConnection(serving, principal=OWNER, name="unix"), sock=opened.bound, backlog=512, **_OPTIONS
     )
     return UnixListener(opened, server)
 

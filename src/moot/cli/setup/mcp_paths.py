@@ -82,6 +82,8 @@ def add_script_folders(table: dict[str, Any], around: Surroundings) -> tuple[dic
 
 def suggest_fix(name: str, table: Mapping[str, Any], problem: str, around: Surroundings) -> str:
     """The fix for a server that cannot be used, as a command if possible."""
+    if "package that is not installed" in problem:
+        return f"Install it, then run `moot down` and `moot mcp test {name}`."
     by_hand = f"Correct [mcp.{name}] in config.toml, then `moot reload` and `moot mcp test {name}`."
     if command := around.lacks_network(table):
         text = f"Set `network = true` under [mcp.{name}] in config.toml. {by_hand}"

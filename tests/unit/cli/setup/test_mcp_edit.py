@@ -182,6 +182,9 @@ def test_what_mends_a_server_names_only_folders_of_its_owners_words(tmp_path: Pa
         f" --env 'LEVEL=a b' -- python3 {zoo}/server.py"
     )
     lent = {**table, "readable": [str(zoo)]}
+    lacking = "MCP servers need an optional package that is not installed. Run: pip install 'moot[mcp]'"
+    npx = {"command": "npx", "args": ["-y", "zoo"]}
+    assert suggest_fix("zoo", npx, lacking, around) == "Install it, then run `moot down` and `moot mcp test zoo`."
     assert f"--readable {zoo} --readable DIR" in suggest_fix("zoo", lent, said, around)
     assert f'readable = ["{zoo}"]' in suggest_fix("zoo", {**table, "egress": False}, said, around)
     for other in ({**table, "sandbox": "off"}, {"url": "https://x.example"}):

@@ -140,23 +140,21 @@ training data were left out.
 
 ### Requests of somebody else
 
-{outside_count} requests in the same proportions, for three teams of eight agents (of a family, a small company and
-developers) that have a description, an instruction and no keywords. Their author saw neither the router nor its
-training data, the requests for agents use other words than the agents' descriptions, and the set was measured
-once, after the last change of the router.
+{independent_count} requests in the same proportions, for three teams of eight agents (of a veterinary practice, a
+school and a band) that have a description, an instruction and no keywords. Their author saw neither the router nor its
+training data, and the router has not been changed since it was written.
 
 | | right | of | | certain | wrong and certain |
 |---|--:|--:|--:|--:|--:|
-{outside_parts}
-{outside_whole}
+{independent_parts}
+{independent_whole}
 
 | language, all kinds | right | of | | certain | wrong and certain |
 |---|--:|--:|--:|--:|--:|
-{outside_languages}
+{independent_languages}
 
-- Roles are recognised as well as in the other sets. Of a user's agents most are not found without a word in common;
-  19 of the 50 requests for them go to a role. Give agents keywords. The orchestrator sees the candidates, and almost
-  always that none is certain, and decides.
+- Of a user's agents some are not found without a word in common. Give agents keywords. The orchestrator sees the
+  candidates, and almost always that none is certain, and decides.
 
 ### Rare subjects
 
@@ -252,8 +250,8 @@ def document() -> str:
     all_usual = [one for judged in usual.values() for one in judged]
     everyday = judge_usual("everyday")
     all_everyday = [one for judged in everyday.values() for one in judged]
-    outside = judge_usual("outside")
-    all_outside = [one for judged in outside.values() for one in judged]
+    independent = judge_usual("independent")
+    all_independent = [one for judged in independent.values() for one in judged]
     names = {"role": "roles and direct answers", "agent": "agents of a user's", "missing": "what nobody can do"}
     old, crowded = judge_old()
     strangers = judge_strangers()
@@ -284,11 +282,11 @@ def document() -> str:
         everyday_languages="\n".join(
             table_row(NAMES[name], [one for one in all_everyday if one.language == name]) for name in LANGUAGES
         ),
-        outside_count=len(all_outside),
-        outside_parts="\n".join(table_row(names[kind], judged) for kind, judged in outside.items()),
-        outside_whole=table_row("**all**", all_outside),
-        outside_languages="\n".join(
-            table_row(NAMES[name], [one for one in all_outside if one.language == name]) for name in LANGUAGES
+        independent_count=len(all_independent),
+        independent_parts="\n".join(table_row(names[kind], judged) for kind, judged in independent.items()),
+        independent_whole=table_row("**all**", all_independent),
+        independent_languages="\n".join(
+            table_row(NAMES[name], [one for one in all_independent if one.language == name]) for name in LANGUAGES
         ),
         usual_count=len(all_usual),
         usual_parts="\n".join(table_row(names[kind], judged) for kind, judged in usual.items()),

@@ -112,6 +112,7 @@ def test_at_least_90_percent_of_the_blind_requests_go_where_they_belong() -> Non
 # Slightly under what was measured; the target is 0.9 of all.
 USUAL = {
     "everyday": {"role": 0.92, "agent": 0.53, "missing": 0.9, "all": 0.85},
+    "independent": {"role": 0.9, "agent": 0.4, "missing": 0.8, "all": 0.8, "language": 0.73},
     "usual": {"role": 0.92, "agent": 0.37, "missing": 0.9, "all": 0.81},
 }
 
@@ -120,11 +121,12 @@ USUAL = {
 def test_requests_in_the_proportions_of_usual_use_go_where_they_belong(name: str) -> None:
     kinds = dict(judge_usual(name))
     kinds["all"] = [one for judged in kinds.values() for one in judged]
-    for kind, least in USUAL[name].items():
-        assert total(kinds[kind]).accuracy >= least, kind
+    for kind, judged in kinds.items():
+        assert total(judged).accuracy >= USUAL[name][kind], kind
     assert total(kinds["all"]).confidently_wrong <= 0.03
     for language in ("de", "es", "fr", "zh"):
-        assert total(one for one in kinds["all"] if one.language == language).accuracy >= 0.75, language
+        own = total(one for one in kinds["all"] if one.language == language)
+        assert own.accuracy >= USUAL[name].get("language", 0.75), language
 
 
 def test_an_agent_without_keywords_gets_problems_of_its_subject_and_no_phone_calls() -> None:
@@ -416,7 +418,7 @@ def test_every_concept_has_words_in_every_language() -> None:
 def test_the_labelled_files_hold_known_labels_only() -> None:
     folders = ("agents", "fresh_agents", "blind_agents", "development_agents")
     known = {*LABELS, *(agent.name for folder in folders for agent in load_everybody(folder))}
-    for name in ("rare", "practice", "usual", "everyday", "outside"):
+    for name in ("rare", "practice", "usual", "everyday", "outside", "independent"):
         known |= {agent.name for team in load_teams(f"{name}_agents.json").values() for agent in team}
     missing = {capability.label for capability in CAPABILITIES}
     for path in LABELLED.glob("*.jsonl"):

@@ -8,7 +8,7 @@ from moot.domain.inbox_message import NoticeState
 from moot.domain.lost_mail import MOST_LOST, LostMail
 from moot.domain.mail import INBOX_CAPACITY, MAIL_AUTHOR, Mail
 from moot.domain.message import user
-from moot.domain.outbox import Position, Receipt, ReturnedMail
+from moot.domain.outbox import Position, Receipt, ReturnedMail, make_resent_id
 from moot.domain.ports.storage import Storage
 from tests.contracts.store_kit import KEY, OTHER, request, with_storage
 from tests.contracts.test_store_mail import NOW, mail, talk
@@ -78,6 +78,24 @@ async def test_mail_that_is_sent_again_and_lost_again_is_told_of_again(storage: 
     assert [each.mail_id for each in await storage.mail.list_untold(OTHER)] == ["mail-2"]
     await fill(storage, goal, sender, INBOX_CAPACITY, first=100)
     assert "mail-1" in [each.mail_id for each in await storage.mail.list_untold(OTHER)]
+
+
+@with_storage
+async def test_mail_that_was_evicted_and_shown_all_the_same_is_shown_once_if_its_sender_sends_it_again(
+    storage: Storage,
+) -> None:
+    goal = await talk(storage)
+    there = make_goal_id(8, 1)
+    arrived = [mail(goal, number, from_goal=there) for number in range(1, INBOX_CAPACITY + 3)]
+    await storage.outbox.receive(Receipt(position=Position("s1", 1), mails=arrived), now=NOW)
+    assert [dead.mail.id for dead in await storage.mail.list_dead(limit=9)] == ["mail-2", "mail-1"]
+    # A run had been given them before they were evicted.
+    await storage.store.begin(replace(request("run-3", "mail", KEY), delivers=("mail-1",)), now=NOW)
+    await storage.store.append(KEY, "run-3", [user("mail", author=MAIL_AUTHOR)], now=NOW, delivers=["mail-2"])
+    again = [replace(each, id=make_resent_id(each), sent_at=NOW + 5) for each in arrived[:2]]
+    await storage.outbox.receive(Receipt(position=Position("s1", 2), mails=again), now=NOW + 5)
+    assert await storage.mail.list_unread(KEY) == arrived[2:]
+    assert await storage.mail.list_dead(limit=9) == []
 
 
 @with_storage

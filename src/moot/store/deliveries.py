@@ -7,9 +7,12 @@ import apsw
 
 from moot.domain.errors import Conflict
 from moot.domain.message import Entry
+from moot.domain.outbox import name_again
 from moot.domain.run import RunRequest, RunStatus
-from moot.store import dialect
+from moot.store import dialect, mail_rows, notices
 
+_INSERT = "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)"
+_EVICTED = f"{mail_rows.FROM} WHERE mail.id IN {dialect.among()} AND evicted_at > 0"
 # Whether the result of `runs` is for a run of another living node than ?1, which delivers it.
 IS_ELSEWHERE = (
     "EXISTS (SELECT 1 FROM runs AS parents JOIN conversations AS held ON held.id = parents.conversation"
@@ -37,20 +40,29 @@ def claim(db: apsw.Connection, request: RunRequest, conversation: int, user_seq:
     if db.execute(elsewhere, (node, json.dumps(request.delivers))).fetchone() is not None:
         raise Conflict("another daemon delivers what the message tells")
     try:
-        db.executemany(
-            "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?)",
-            [(item, conversation, user_seq, request.id, now) for item in request.delivers],
-        )
+        db.executemany(_INSERT, [(item, conversation, user_seq, request.id, now) for item in request.delivers])
     except apsw.ConstraintError:
         raise Conflict("what the message tells was delivered before") from None
+    _record_evicted(db, request.delivers, (conversation, user_seq, request.id, now))
 
 
 def record(db: apsw.Connection, run_id: str, conversation: int, entry: Entry, delivers: Sequence[str]) -> None:
     """Record deliveries by a message of an active run. An earlier delivery of an item is not changed."""
-    db.executemany(
-        "INSERT INTO deliveries (item_id, conversation, seq, run_id, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        [(item, conversation, entry.seq, run_id, entry.created_at) for item in delivers],
-    )
+    shown = (conversation, entry.seq, run_id, entry.created_at)
+    db.executemany(f"{_INSERT} ON CONFLICT DO NOTHING", [(item, *shown) for item in delivers])
+    _record_evicted(db, delivers, shown)
+
+
+def _record_evicted(db: apsw.Connection, items: Sequence[str], shown: tuple[int, int, str, float]) -> None:
+    """Give mail that was evicted just after the run was given it the id with which its sender may send it again.
+
+    Another daemon was told of the eviction; what it sends again was then shown before.
+    """
+    for mail in mail_rows.read(db, _EVICTED, json.dumps(items)) if items else []:
+        again = name_again(mail, notices.load_store_number(db))
+        if again.id != mail.id:
+            db.execute(f"{_INSERT} ON CONFLICT DO NOTHING", (again.id, *shown))
+            db.execute("UPDATE OR IGNORE mail SET id = ? WHERE id = ?", (again.id, mail.id))
 
 
 def record_steered(db: apsw.Connection, run_id: str, conversation: int, entry: Entry, item: str) -> None:

@@ -9,6 +9,7 @@ from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
 from moot.domain.interruption import close_call
 from moot.domain.message import Entry, Message, Role, ToolCall, user
+from moot.domain.outbox import name_again
 from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunKind, RunRequest, RunStatus, end_steered
@@ -308,6 +309,15 @@ def _insert(db: Database, conversation: ConversationRow, request: RunRequest, st
 
 def _deliver(db: Database, item: str, conversation: int, seq: int, run_id: str) -> None:
     db.deliveries.put(item, DeliveryRow(item_id=item, conversation=conversation, seq=seq, run_id=run_id))
+    mail = db.mail.get(item)
+    if mail is None or not mail.evicted_at:
+        return
+    # It was evicted just after the run was given it: what its sender sends again was then shown before.
+    again = name_again(mail.mail, db.identity)
+    if again.id not in db.mail and again.id not in db.deliveries:
+        db.deliveries.put(again.id, DeliveryRow(item_id=again.id, conversation=conversation, seq=seq, run_id=run_id))
+        db.mail.remove(item)
+        db.mail.put(again.id, replace(mail, mail=again))
 
 
 def _duplicate_error(request: RunRequest) -> Conflict:

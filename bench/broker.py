@@ -23,7 +23,7 @@ from moot.domain.ports.broker import INBOX_SUBJECT, Batch, BrokerMessage
 from moot.engine.supervisor import Supervisor
 
 _MESSAGES = 5_000
-_TOGETHER = 64
+_TOGETHER = 100
 _LATENCIES = 300
 _STORE = 42
 _GOAL = make_goal_id(_STORE, 1)

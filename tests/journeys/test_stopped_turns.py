@@ -148,6 +148,15 @@ async def test_a_time_that_ran_out_and_a_model_that_failed_are_told_too(
     assert f"fail\n\n{NOTE.format(how='failed because the model could not be used')}\n\nhello?" in said
 
 
+async def test_an_empty_answer_is_told_as_empty(daemon: LiveDaemon, provider: Provider, sender: str) -> None:
+    async with daemon.client() as talk:
+        provider.program({"text": ""})
+        assert (await talk.say("ada", "think", sender)).outcome == "empty"
+        provider.program({"text": "Hello."})
+        await talk.say("ada", "hello?", sender)
+    assert f"think\n\n{NOTE.format(how='was empty')}\n\nhello?" in heard(provider.bodies()[-1])
+
+
 async def test_a_message_that_was_answered_when_it_was_sent_again_has_no_note(
     daemon: LiveDaemon, provider: Provider, sender: str
 ) -> None:

@@ -104,6 +104,7 @@ async def test_no_word_of_anybody_else_is_in_the_system_role_of_a_teammate(
     ("allowed", "words", "offered"),
     [
         (["fs_read"], "given these tools of your role: fs_read.", {"fs_read"}),
+        (["fs_s*", "fs_read"], "of your role: fs_search, fs_stat, fs_read.", {"fs_search", "fs_stat", "fs_read"}),
         ([], "You have no tools for this task.", set[str]()),
     ],
 )

@@ -115,6 +115,8 @@ def make_last_step_note() -> Message:
 
 _ASSISTANT = Role.ASSISTANT
 _HOW_STOPPED = {
+    Outcome.EMPTY: "was empty",
+    Outcome.EMPTY_AFTER_TOOL_USE: "was empty",
     Outcome.CANCELLED: "was stopped by the person",
     Outcome.INTERRUPTED: "was interrupted because the daemon stopped",
     Outcome.TIMEOUT: "ran out of time",
@@ -129,7 +131,7 @@ _HOW_STOPPED = {
 
 def render_stopped_note(turn: StoppedTurn, *, primary: str) -> Message:
     """Return the note after a turn that ended without an answer, so that no agent continues it unasked."""
-    how = _HOW_STOPPED.get(Outcome(turn.outcome), "ended without an answer")
+    how = _HOW_STOPPED.get(Outcome(turn.outcome), "did not come")
     if turn.speaker == primary:
         text = f"The answer to the message before this note {how}. Do not act on that message unless you are asked to."
     else:

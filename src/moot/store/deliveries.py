@@ -34,15 +34,15 @@ def claim(db: apsw.Connection, request: RunRequest, conversation: int, user_seq:
         (json.dumps(request.delivers),),
     )
     if missing.fetchone() is not None:
-        raise Conflict("what the message tells was deleted")
+        raise Conflict("the result in the message was deleted")
     node = db.execute("SELECT node FROM conversations WHERE id = ?", (conversation,)).get
     elsewhere = f"SELECT 1 FROM runs WHERE runs.id IN {dialect.among('?2')} AND {IS_ELSEWHERE}"
     if db.execute(elsewhere, (node, json.dumps(request.delivers))).fetchone() is not None:
-        raise Conflict("another daemon delivers what the message tells")
+        raise Conflict("another daemon delivers the result in the message")
     try:
         db.executemany(_INSERT, [(item, conversation, user_seq, request.id, now) for item in request.delivers])
     except apsw.ConstraintError:
-        raise Conflict("what the message tells was delivered before") from None
+        raise Conflict("the result in the message was delivered before") from None
     _record_evicted(db, request.delivers, (conversation, user_seq, request.id, now))
 
 

@@ -86,7 +86,7 @@ BACKGROUND_KEYS = (
     Key(
         "enabled",
         bool,
-        "Let agents start teammates and background tasks; unset follows `multiAgent`. `false` turns both off.",
+        "Let agents start background tasks, and teammates if `multiAgent` is on. `false` turns both off.",
         "",
     ),
 )

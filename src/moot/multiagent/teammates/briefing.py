@@ -12,7 +12,7 @@ from moot.domain.message import Message, user
 from moot.domain.ports.model import Model
 from moot.domain.ports.store import Store
 from moot.domain.run import Outcome, Run
-from moot.domain.scope import ALONE, NOT_SPAWNED, SPAWNED
+from moot.domain.scope import ALONE, NOT_SPAWNED, SPAWNED, only
 from moot.domain.text import defuse
 from moot.domain.trace import TraceKind
 from moot.engine.history import Histories
@@ -93,7 +93,7 @@ class Briefs:
         Its instructions contain only text written by the daemon. Text of other parties is quoted before the task.
         """
         known = "" if turn.agent.session_isolation else await self._snapshots.find(run)
-        text = render_brief_place(run) if turn.model.config.small else render_place(run)
+        text = render_brief_place(run) if turn.model.config.small else self._render_place(run)
         return Briefing(
             system=(text, CALLED_FROM) if known else (text,),
             opening=make_opening(run, known),
@@ -101,6 +101,9 @@ class Briefs:
             offers=run.offers,
             conduct=self._conduct(turn, escalates=True),
         )
+
+    def _render_place(self, run: Run) -> str:
+        return render_place(run, self._team.partition().tools_of(run.agent))
 
     def _conduct(self, turn: Turn, *, escalates: bool = False, reports: Sequence[Run | None] = ()) -> TurnConduct:
         """Return how the turn treats its end. `reports` are the runs whose results its message contains."""
@@ -249,14 +252,17 @@ def render_reminder(runs: Sequence[Run]) -> str:
     )
 
 
-def render_place(run: Run) -> str:
-    """Return the instructions of a teammate: who gave the task, how to report or escalate, and its tools."""
+def render_place(run: Run, own_tools: frozenset[str]) -> str:
+    """Return the instructions of a teammate: who gave the task, how to report or escalate, and its tools.
+
+    `own_tools` are all tools of its role; patterns in what the spawn allows are replaced by those they match.
+    """
     return (
         f"You work as a teammate. {run.spawn.chain[-1]} gave you this task. The person sees only your report: end with "
         f"plain text that says what you did, the result, and what is missing. If your tools cannot do the task, return "
         f"it with agent_escalate and one sentence that says why, or say that sentence if you have no tools. Do not use "
         f"tools for what they are not meant for."
-        f"{_describe_tools(run)}"
+        f"{_describe_tools(run, own_tools)}"
     )
 
 
@@ -265,12 +271,16 @@ def render_brief_place(run: Run) -> str:
     return f"You work as a teammate for {run.spawn.chain[-1]}. Do the task, then say in one sentence what you did."
 
 
-def _describe_tools(run: Run) -> str:
+def _describe_tools(run: Run, own_tools: frozenset[str]) -> str:
     """Return the instructions about tools for a teammate whose spawn names its allowed tools."""
     allowed = run.spawn.allowed_tools
     if allowed is None:
         return ""
-    named = ", ".join((*allowed, *run.granted_tools))
+    names: dict[str, None] = {}
+    for pattern in allowed:
+        matched = sorted(filter(only(pattern).allows, own_tools))
+        names.update(dict.fromkeys(matched or (pattern,)))
+    named = ", ".join(dict.fromkeys((*names, *run.granted_tools)))
     return f" You were given these tools of your role: {named}." if named else " You have no tools for this task."
 
 

@@ -298,12 +298,12 @@ def _insert(db: Database, conversation: ConversationRow, request: RunRequest, st
     for item in request.delivers:
         # If another message has delivered a result meanwhile, this message would be wrong, so it is refused.
         if item in db.deliveries:
-            raise Conflict("what the message tells was delivered before")
+            raise Conflict("the result in the message was delivered before")
         if item not in db.runs and item not in db.mail and item not in db.workflow_reports:
-            raise Conflict("what the message tells was deleted")
+            raise Conflict("the result in the message was deleted")
         run = db.runs.get(item)
         if run is not None and found_runs.is_elsewhere(db, run.parent_id or run.id):
-            raise Conflict("another daemon delivers what the message tells")
+            raise Conflict("another daemon delivers the result in the message")
         _deliver(db, item, conversation.id, started.user_seq, request.id)
 
 

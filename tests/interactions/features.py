@@ -112,6 +112,9 @@ class GuestTurn(Turn):
     def note_completed(self) -> None:
         self.world.guest_words[f"reply {self.word}"] = "bob"
 
+    def note_stopped(self) -> None:
+        self.world.stopped_guests[self.word] = "bob"
+
 
 class TeammateTurn(Turn):
     """The agent spawns a teammate and waits for it; the middle is the teammate at work."""

@@ -222,6 +222,8 @@ class World:
     outcomes: dict[str, str] = field(default_factory=dict)
     # Words of guests that must be attributed, results of teammates that must be there once, lines that were written.
     guest_words: dict[str, str] = field(default_factory=dict)
+    # Who was asked, by the messages to guests that were stopped.
+    stopped_guests: dict[str, str] = field(default_factory=dict)
     results: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
@@ -466,6 +468,9 @@ class World:
         for content, outcome in self.outcomes.items():
             if f"{content}" in text and outcome in STOPPED:
                 assert text.count(STOPPED[outcome]) >= 1, f"nothing says that {content!r} was {outcome}"
+            if content in text and content in self.stopped_guests:
+                note = f"<moot>The message before this note was put to {self.stopped_guests[content]}, a guest"
+                assert f"{content}\\n\\n{note}" in text, f"{content!r} is put to {self.agent}"
         for outcome, note in STOPPED.items():
             assert outcome in self.outcomes.values() or note not in text, f"something is told as {outcome}"
 

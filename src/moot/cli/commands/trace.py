@@ -70,7 +70,7 @@ def _render_list(traces: list[pb.TraceInfo], *, tree: bool) -> str:
     width = terminal.row_width(sys.stdout)
     if not traces:
         return "No turns."
-    return "\n".join(render_rows(traces, width, tree=tree)) if width else _render_table(traces, tree=tree)
+    return "\n".join(render_rows(traces, width, tree=tree)) if width else render_table(traces, tree=tree)
 
 
 def render_rows(traces: list[pb.TraceInfo], width: int, *, tree: bool) -> list[str]:
@@ -169,12 +169,13 @@ def _render_usage(info: pb.TraceInfo) -> str:
     )
 
 
-def _render_table(traces: list[pb.TraceInfo], *, tree: bool) -> str:
+def render_table(traces: list[pb.TraceInfo], *, tree: bool) -> str:
     """A table with full ids, one row per run, for a pipe or a file."""
     headers = ["RUN", "AGENT", "WHEN", "OUTCOME", "SECONDS", "COST", "TEAM", "REQUEST", "ERROR"]
     found = [
         [
-            f"{'└─' * depth} {info.run_id}".strip(),
+            # Without spaces in front, which a cell does not keep: the longer the line, the deeper the run.
+            f"└{'─' * (3 * depth - 2)} {info.run_id}" if depth else info.run_id,
             info.agent,
             numbers.format_time(info.started_at),
             f"{info.outcome} ({info.limit})" if info.limit else trace_lines.render_state(info),

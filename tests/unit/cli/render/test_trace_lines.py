@@ -122,6 +122,16 @@ def test_the_list_fits_and_says_what_was_asked_and_what_went_wrong_apart(width: 
     assert error.startswith("      The same tool calls came 5 times")
 
 
+def test_in_a_pipe_a_longer_line_stands_before_a_deeper_run() -> None:
+    top, mid = turn(), pb.TraceInfo(run_id="arun-mid", agent="operator")
+    mid.children.add(run_id="arun-leaf", agent="librarian")
+    top.children.append(mid)
+
+    rows = trace.render_table([top], tree=True).splitlines()[1:]
+
+    assert [row.split("arun-")[0] for row in rows[1:]] == ["└─ ", "└─ ", "└──── "]
+
+
 def test_nothing_raw_of_a_trace_reaches_the_terminal() -> None:
     hostile = pb.TraceInfo(
         run_id="run-1",

@@ -141,8 +141,8 @@ async def test_a_worker_cannot_have_the_coordinator_work_for_it(
     starting = {"calls": [{"name": tool, "arguments": arguments}]}
     provider.program(
         *steps("^talk", starting, say("No.")),
-        *steps("^go", *(call("agent_spawn", agent=name, instruction="begin") for name in workers), say("ok")),
-        *(each for _ in workers for each in steps("^begin", starting, say("It was refused."))),
+        *steps("^go", *(call("agent_spawn", agent=name, instruction=f"begin {name}") for name in workers), say("ok")),
+        *(each for name in workers for each in steps(f"^begin {name}", starting, say("It was refused."))),
     )
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:

@@ -99,6 +99,40 @@ async def test_a_server_without_room_says_so_and_takes_messages_once_it_has_some
                 await other.close()
 
 
+async def publish_as(url: str, name: str, most_stream_bytes: int) -> None:
+    async with Connection(url, name=name, most_stream_bytes=most_stream_bytes) as broker:
+        await wait_until(lambda: broker.is_connected or "storage" in broker.problem)
+        assert broker.problem == ""
+        await publish(broker, make_broker_message(), message_id=f"{name}-{most_stream_bytes}")
+
+
+async def test_a_server_with_room_for_one_stream_is_used_by_a_second_daemon_and_by_one_that_returns(
+    tmp_path: Path,
+) -> None:
+    """It says that it has no room for a stream of that size, although the stream is there."""
+    config = tmp_path / "server.conf"
+    config.write_text(f'jetstream {{ store_dir: "{tmp_path / "data"}", max_file_store: 6MB }}\n')
+    with nats_server(tmp_path, "-c", str(config)) as server:
+        async with Connection(server.url, most_stream_bytes=4_000_000) as first:
+            await wait_until(lambda: first.is_connected)
+            # As much as the first, and more: the size of a stream is left alone.
+            await publish_as(server.url, "desk", 4_000_000)
+            await publish_as(server.url, "desk", 5_000_000)
+        server.kill()
+        server.start()
+        await publish_as(server.url, "laptop", 4_000_000)
+
+
+async def test_a_server_without_room_for_the_stream_says_so(tmp_path: Path) -> None:
+    config = tmp_path / "server.conf"
+    config.write_text(f'jetstream {{ store_dir: "{tmp_path / "data"}", max_file_store: 3MB }}\n')
+    with nats_server(tmp_path, "-c", str(config)) as server:
+        async with Connection(server.url, most_stream_bytes=4_000_000) as broker:
+            await wait_until(lambda: broker.problem and not broker.problem.startswith("connecting"))
+            assert "too little storage for the stream" in broker.problem
+            assert "smaller [broker] max_stream_bytes" in broker.problem
+
+
 @pytest.mark.parametrize(
     "found",
     [

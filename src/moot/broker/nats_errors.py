@@ -14,7 +14,7 @@ STREAM_DIFFERS = 10058
 FILTER_NOT_UNIQUE = 10100
 _STREAM_NOT_FOUND = 10059
 # The server has no room for a stream of that size; for another message of any stream (its disk, or max_file_store).
-_NO_ROOM_FOR_STREAM = frozenset({10028, 10047})
+NO_ROOM_FOR_STREAM = frozenset({10028, 10047})
 _STORAGE_IS_FULL = 10023
 # A message was not stored: a limit of the stream, or whatever the server's file system has said.
 _STORE_FAILED = frozenset({10077, 10122})
@@ -118,7 +118,7 @@ def _describe_jetstream(error: nats.js.errors.APIError) -> str:
             "the storage of the NATS server is full: it takes no more messages. Give it more space on its disk, or a "
             "larger max_file_store."
         )
-    if error.err_code in _NO_ROOM_FOR_STREAM:
+    if error.err_code in NO_ROOM_FOR_STREAM:
         return (
             f"the NATS server has too little storage for the stream: {text}. "
             "Give it more (max_file_store), or set a smaller [broker] max_stream_bytes."

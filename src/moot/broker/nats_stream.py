@@ -15,9 +15,9 @@ from nats.js.api import (
     StreamInfo,
     SubjectTransform,
 )
-from nats.js.errors import APIError
+from nats.js.errors import APIError, NotFoundError
 
-from moot.broker.nats_errors import STREAM_DIFFERS
+from moot.broker.nats_errors import NO_ROOM_FOR_STREAM, STREAM_DIFFERS
 from moot.domain.goal import make_goal_id
 from moot.domain.ports.broker import INBOX_SUBJECT, NOTICE_SUBJECT
 
@@ -72,7 +72,9 @@ async def open_stream(jetstream: JetStreamContext, most_bytes: int) -> StreamInf
     try:
         await jetstream.add_stream(wanted)
     except APIError as error:
-        found = (await jetstream.stream_info(STREAM)).config if error.err_code == STREAM_DIFFERS else None
+        # The server looks whether it has room for another stream of that size before it looks for this one.
+        may_exist = error.err_code == STREAM_DIFFERS or error.err_code in NO_ROOM_FOR_STREAM
+        found = await _find_config(jetstream) if may_exist else None
         # What is kept until when cannot be changed.
         if found is None or found.retention != wanted.retention:
             raise
@@ -80,6 +82,13 @@ async def open_stream(jetstream: JetStreamContext, most_bytes: int) -> StreamInf
             await jetstream.update_stream(found.evolve(**{name: getattr(wanted, name) for name in _REQUIRED}))
     # The answer to the creation does not name the leader.
     return await jetstream.stream_info(STREAM)
+
+
+async def _find_config(jetstream: JetStreamContext) -> StreamConfig | None:
+    try:
+        return (await jetstream.stream_info(STREAM)).config
+    except NotFoundError:
+        return None
 
 
 def _read_setting(config: StreamConfig, name: str) -> object:

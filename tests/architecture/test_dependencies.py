@@ -17,6 +17,7 @@ from moot.daemon.app import Daemon, serve_until
 from moot.daemon.configured_broker import BrokerObservers
 from moot.daemon.paths import Paths
 from moot.engine.bus import Bus
+from moot.engine.mailboxes import Mailboxes
 from moot.engine.tool_registry import ToolRegistry
 from moot.redaction.redactor import Redactor
 from tests.architecture.sources import nodes
@@ -32,6 +33,7 @@ OPEN_ENDS: dict[type, frozenset[str]] = {
     Bus: frozenset({"_observers", "_subscriptions"}),
     ToolRegistry: frozenset({"_registered", "_sources", "_tools", "_added"}),
     MemoryBroker: frozenset({"_connections"}),
+    Mailboxes: frozenset({"_on_release"}),
     BrokerObservers: frozenset({"of_presence", "of_state", "of_malformed"}),
 }
 

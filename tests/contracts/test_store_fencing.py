@@ -254,7 +254,7 @@ READS = {
         f"mail.list_{name}"
         for name in ("unread", "shown_by", "correlated", "wakes", "goals", "muted", "dead", "untold")
     ),
-    *(f"mail.{name}" for name in ("count_unread", "find_targets", "find_goal_of", "find_dead")),
+    *(f"mail.{name}" for name in ("count_unread", "find_targets", "find_goal_of", "find_dead", "find_dead_among")),
     *(f"outbox.{name}" for name in ("load_store_number", "load_position", "count_waiting")),
     *(f"outbox.list_{name}" for name in ("unpublished", "waiting", "failed")),
 }

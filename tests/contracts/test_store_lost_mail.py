@@ -81,6 +81,35 @@ async def test_mail_that_is_sent_again_and_lost_again_is_told_of_again(storage: 
 
 
 @with_storage
+async def test_mail_that_was_evicted_and_shown_all_the_same_is_read_and_its_sender_not_told(storage: Storage) -> None:
+    goal, own = await talk(storage), await talk(storage, OTHER, "run-2")
+    there = make_goal_id(8, 1)
+    arrived = [
+        *(mail(goal, number, from_goal=there) for number in (1, 2, 3)),
+        mail(goal, 4, from_goal=own.id),
+        *(mail(goal, number, from_goal=there) for number in range(5, INBOX_CAPACITY + 5)),
+    ]
+    await storage.outbox.receive(Receipt(position=Position("s1", 1), mails=arrived), now=NOW)
+    ids = [f"mail-{number}" for number in range(1, 6)]
+    assert await storage.mail.find_dead_among(ids) == {"mail-1", "mail-2", "mail-3", "mail-4"}
+    assert [item.mail.id for item in await storage.outbox.list_unpublished("s1", after=0, limit=9)] == ids[:3]
+    # A run had been given three of them before they were evicted.
+    await storage.store.begin(replace(request("run-3", "mail", KEY), delivers=("mail-1",)), now=NOW)
+    delivers = ["mail-2", "mail-4"]
+    await storage.store.append(KEY, "run-3", [user("mail", author=MAIL_AUTHOR)], now=NOW, delivers=delivers)
+    (notice,) = await storage.outbox.list_unpublished("s1", after=0, limit=9)
+    assert (notice.mail.id, notice.notice) == ("mail-3", NoticeState.EVICTED)
+    assert await storage.mail.find_dead_among(ids) == {"mail-3"}
+    assert [dead.mail.id for dead in await storage.mail.list_dead(limit=9)] == ["mail-3"]
+    assert [each.mail_id for each in await storage.mail.list_untold(KEY)] == ["mail-3"]
+    assert await storage.mail.list_untold(OTHER) == []
+    assert [each.id for each in await storage.mail.list_shown_by("run-3")] == ["mail-1", "mail-2", "mail-4"]
+    # It is known if it arrives again.
+    again = await storage.outbox.receive(Receipt(position=Position("s1", 2), mails=arrived[:3]), now=NOW)
+    assert again.stored == []
+
+
+@with_storage
 async def test_mail_that_was_evicted_and_shown_all_the_same_is_shown_once_if_its_sender_sends_it_again(
     storage: Storage,
 ) -> None:
@@ -89,7 +118,9 @@ async def test_mail_that_was_evicted_and_shown_all_the_same_is_shown_once_if_its
     arrived = [mail(goal, number, from_goal=there) for number in range(1, INBOX_CAPACITY + 3)]
     await storage.outbox.receive(Receipt(position=Position("s1", 1), mails=arrived), now=NOW)
     assert [dead.mail.id for dead in await storage.mail.list_dead(limit=9)] == ["mail-2", "mail-1"]
-    # A run had been given them before they were evicted.
+    # A run of another daemon on this store had been given them before they were evicted, and their sender was told.
+    told = await storage.outbox.list_unpublished("s1", after=0, limit=9)
+    await storage.outbox.set_positions({item.id: Position("s1", 7) for item in told})
     await storage.store.begin(replace(request("run-3", "mail", KEY), delivers=("mail-1",)), now=NOW)
     await storage.store.append(KEY, "run-3", [user("mail", author=MAIL_AUTHOR)], now=NOW, delivers=["mail-2"])
     again = [replace(each, id=make_resent_id(each), sent_at=NOW + 5) for each in arrived[:2]]

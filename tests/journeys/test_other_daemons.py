@@ -1,6 +1,7 @@
 """Two daemons on a real NATS server exchange mail, whatever is killed or forged meanwhile."""
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import aclosing, suppress
@@ -363,6 +364,38 @@ async def test_an_agent_is_told_that_another_daemon_has_evicted_its_mail(desk: H
             assert await told_of(talk, "ada", "- to bob@laptop (goal ") == 1
             assert await told_of(talk, "ada", "&quot;the plan&quot;: too many unread messages") == 1
             assert await told_of(other, "bob", "1 message for you was evicted unread (from ada@desk)") == 1
+
+
+async def test_mail_that_was_shown_is_not_reported_as_evicted(tmp_path: Path, server: NatsServer, desk: Home) -> None:
+    """The receiver stands still while more is sent than it keeps, and then gets all of it while it shows the first."""
+    laptop = furnish(tmp_path / "laptop", server, "laptop", "bob", "wake: true")
+    sent = [f"message {number}" for number in range(300)]
+    with daemon_thread(desk) as here, running(laptop) as there:
+        async with here.client() as talk, there.client() as other:
+            await other.say("bob", "hello")
+            await meet(talk)
+            there.process.send_signal(signal.SIGSTOP)
+            try:
+                for text in sent:
+                    await talk.ask(send_mail=pb.SendMailMsg(agent="bob@laptop", content=text))
+            finally:
+                there.process.send_signal(signal.SIGCONT)
+
+            async def list_both() -> tuple[list[str], list[str]]:
+                dead = (await talk.ask(list_dead_mail=pb.ListDeadMailMsg())).dead_mail.mail
+                told = [text for _, _, text in await other.told("bob")]
+                shown = [found for text in told for found in re.findall(r"\n(message \d+)\n</peer-message>", text)]
+                return shown, [each.mail.body for each in dead]
+
+            async def is_decided() -> bool:
+                shown, dead = await list_both()
+                return {*shown, *dead} == {*sent}
+
+            await eventually(is_decided)
+            shown, dead = await list_both()
+            assert dead, "nothing was evicted"
+            assert sorted([*shown, *dead]) == sorted(sent)
+            assert len((await other.ask(list_dead_mail=pb.ListDeadMailMsg())).dead_mail.mail) == len(dead)
 
 
 @pytest.mark.parametrize("first_side", ["sender", "receiver"])

@@ -11,7 +11,7 @@ from moot.multiagent.peers.transport.confirmations import Confirmations
 from moot.multiagent.peers.transport.receiver import Receiver
 from moot.multiagent.peers.transport.relay import Relay
 from moot.multiagent.peers.wakes import Wakes
-from moot.store.memory import mail, runs
+from moot.store.memory import mail, notices, runs
 from moot.store.memory.outbox import MemoryOutbox
 from tests.simulation.mutants import Patch
 
@@ -90,6 +90,27 @@ def _tell_again() -> list[Patch]:
     return [(runs, "_deliver", deliver_mail)]
 
 
+def _report_held() -> list[Patch]:
+    """That mail was evicted is said although a run may still show it."""
+    return [(Mailboxes, "is_held", lambda *_given: False)]
+
+
+def _report_collected() -> list[Patch]:
+    """That mail was evicted is said while it is being read for a run."""
+
+    def is_taken(self: Any, mail_id: str, _agent: str) -> bool:
+        is_held = any(mail_id in taken for taken in self._taken.values())
+        self._is_awaited |= is_held
+        return is_held
+
+    return [(Mailboxes, "is_held", is_taken)]
+
+
+def _keep_notice() -> list[Patch]:
+    """The notice that mail was evicted is kept although it was shown after that."""
+    return [(notices, "remove_unpublished", lambda *_given: False)]
+
+
 MAIL_MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "store mail twice": _store_twice,
     "acknowledge mail before the commit": _acknowledge_early,
@@ -97,4 +118,7 @@ MAIL_MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "publish mail at once": _publish_at_once,
     "wake twice": _wake_twice,
     "tell of lost mail again": _tell_again,
+    "report mail that is held": _report_held,
+    "report mail that is being collected": _report_collected,
+    "keep the notice of mail that was shown": _keep_notice,
 }

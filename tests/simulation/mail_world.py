@@ -6,7 +6,7 @@ ones would take a quarter of the time. Used by mail_scenario.py.
 
 import asyncio
 from base64 import b64encode
-from collections import defaultdict
+from collections import Counter, defaultdict
 from hashlib import sha256
 from random import Random
 from typing import Any
@@ -16,8 +16,8 @@ from cryptography.exceptions import InvalidSignature
 from moot.broker.memory import MemoryBroker
 from moot.domain.bridge import DAEMON
 from moot.domain.conversation import ConversationKey
-from moot.domain.events import EventSource, RunEnded
-from moot.domain.lost_mail import TOLD_SENDER, describe_lost
+from moot.domain.events import EventSource, MailEvicted, RunEnded
+from moot.domain.lost_mail import TOLD_RECEIVER, TOLD_SENDER, describe_lost
 from moot.domain.mail import MAIL_AUTHOR, list_mail_in, render_mail
 from moot.domain.message import injected_message
 from moot.domain.run import Outcome, RunEnd, RunRequest
@@ -158,6 +158,14 @@ class MailNode(Node):
     def list_untold(self) -> list[str]:
         """The ids of what the agent should have been told of."""
         return [lost.told_id for lost in list_untold(self.database, self.database.conversation(KEY))]
+
+    def list_false_evictions(self) -> list[str]:
+        """The ids of mail from elsewhere that was shown, but that was announced or told to be evicted, or is twice."""
+        shown = {key for key, _ in self.database.deliveries.pairs()}
+        announced = [event.body.mail for event in self.events if isinstance(event.body, MailEvicted)]
+        counts = Counter(mail.id for mail in announced if "@" not in mail.to_agent)
+        told = {mail_id for mail_id in shown if TOLD_RECEIVER + mail_id in shown}
+        return sorted(told | {mail_id for mail_id, count in counts.items() if mail_id in shown or count > 1})
 
     def _list_mail(self) -> list[tuple[str, str]]:
         conversation = self.database.conversation(KEY)

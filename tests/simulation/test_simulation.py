@@ -152,4 +152,4 @@ def test_a_seed_of_mail_between_daemons_plays_the_same_way_twice() -> None:
 
 @pytest.mark.parametrize("name", MAIL_MUTANTS)
 def test_a_deliberate_defect_of_mail_is_found(name: str) -> None:
-    assert find_first(MAIL_MUTANTS[name], range(40), MailScenario)[0] is not None
+    assert find_first(MAIL_MUTANTS[name], range(100), MailScenario)[0] is not None

@@ -1,11 +1,13 @@
 """Mailboxes: which conversations have unread mail, and who is about to show it.
 
 The store has the mail; this object remembers where to look, so that a step without mail costs nothing, and what was
-taken but is not stored as read yet, so that nothing is shown twice. It does the same for what senders and receivers
-are told of lost mail. The loop shows mail before each step
+taken but is not stored as read yet, so that nothing is shown twice, and that nobody is told of its eviction before it
+is certain that it is not shown. It does the same for what senders and receivers are told of lost mail. The loop shows
+mail before each step
 (injection.py); multiagent/peers/ reports new mail, waits for it, and starts runs for idle conversations.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 
@@ -26,6 +28,11 @@ class Mailboxes:
         self._waiting: set[ConversationKey] = set()
         # The ids of the mail that a run was given, by run.
         self._taken: dict[str, set[str]] = {}
+        # For how many conversations of an agent unread mail is being read, which a run is given then.
+        self._collecting: Counter[str] = Counter()
+        # Who is told when mail is held no longer, and whether somebody waits for that.
+        self._on_release: list[Callable[[], None]] = []
+        self._is_awaited = False
         # Conversations that may have to be told of lost mail, and what a run is telling, by run.
         self._losing: set[ConversationKey] = set()
         self._telling: dict[str, set[str]] = {}
@@ -59,10 +66,16 @@ class Mailboxes:
     async def collect_lost(self, key: ConversationKey, run_id: str) -> list[LostMail]:
         """Return the lost mail that a run tells of."""
         self._losing.discard(key)
-        lost = await self._store.list_untold(key)
-        # What a run was given before it was evicted is shown after all.
-        known = set[str]().union(*self._telling.values(), *self._taken.values())
-        lost = [each for each in lost if each.told_id not in known and each.mail_id not in known]
+        if not (found := await self._store.list_untold(key)):
+            return []
+        held = {each.mail_id for each in found if self.is_held(each.mail_id, each.agent if each.is_sent else key.agent)}
+        if held:
+            self._losing.add(key)
+        certain = {each.told_id for each in found if each.mail_id not in held}
+        # What was held during the first look may have been shown since.
+        again = await self._store.list_untold(key) if certain else []
+        telling = set[str]().union(*self._telling.values())
+        lost = [each for each in again if each.told_id in certain and each.told_id not in telling]
         self.note_told(run_id, [each.told_id for each in lost])
         return lost
 
@@ -70,6 +83,25 @@ class Mailboxes:
         """Note that a run tells of lost mail, so that it is not told of again before that is stored."""
         if told_ids:
             self._telling.setdefault(run_id, set()).update(told_ids)
+
+    def is_held(self, mail_id: str, agent: str) -> bool:
+        """Whether a run was given this mail for an agent, and may show it although it was evicted meanwhile.
+
+        If not, the store says from now on whether it was shown. Otherwise `observe_release` says when to ask again.
+        """
+        is_held = self._collecting[agent] > 0 or any(mail_id in taken for taken in self._taken.values())
+        self._is_awaited |= is_held
+        return is_held
+
+    def observe_release(self, on_release: Callable[[], None]) -> None:
+        """Call this whenever mail that `is_held` was asked for may be held no longer."""
+        self._on_release.append(on_release)
+
+    def _report_release(self) -> None:
+        if self._is_awaited:
+            self._is_awaited = False
+            for on_release in self._on_release:
+                on_release()
 
     def may_have_mail(self, key: ConversationKey) -> bool:
         return key in self._waiting
@@ -90,7 +122,25 @@ class Mailboxes:
         if not correlation_id:
             # First, so that mail that arrives during the read is found by the next call.
             self._waiting.discard(key)
-        unread = await self._store.list_unread(key)
+        self._collecting[key.agent] += 1
+        try:
+            unread = await self._store.list_unread(key)
+            return self._take(key, run_id, unread, correlation_id, is_wanted)
+        finally:
+            # What is evicted from here on was either given to the run, or is not.
+            self._collecting[key.agent] -= 1
+            if not self._collecting[key.agent]:
+                del self._collecting[key.agent]
+            self._report_release()
+
+    def _take(
+        self,
+        key: ConversationKey,
+        run_id: str,
+        unread: Sequence[Mail],
+        correlation_id: str,
+        is_wanted: Callable[[Mail], bool],
+    ) -> list[Mail]:
         own = self._taken.get(run_id, set[str]())
         others = set[str]().union(*(taken for run, taken in self._taken.items() if run != run_id))
         if correlation_id:
@@ -115,6 +165,7 @@ class Mailboxes:
         # A goal that has ended takes no more steps.
         if self._telling.pop(run_id, None) and not is_reserved(key.sender):
             self._losing.add(key)
+        self._report_release()
 
 
 def _take_first(mails: list[Mail]) -> list[Mail]:

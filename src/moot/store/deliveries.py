@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import apsw
 
 from moot.domain.errors import Conflict
+from moot.domain.inbox_message import NoticeState
 from moot.domain.message import Entry
 from moot.domain.outbox import name_again
 from moot.domain.run import RunRequest, RunStatus
@@ -54,14 +55,16 @@ def record(db: apsw.Connection, run_id: str, conversation: int, entry: Entry, de
 
 
 def _record_evicted(db: apsw.Connection, items: Sequence[str], shown: tuple[int, int, str, float]) -> None:
-    """Give mail that was evicted just after the run was given it the id with which its sender may send it again.
+    """Remove the notice about mail that was evicted just after the run was given it: it is read now.
 
-    Another daemon was told of the eviction; what it sends again was then shown before.
+    If another daemon was told before, the mail gets the id with which its sender may send it again: that was shown.
     """
     for mail in mail_rows.read(db, _EVICTED, json.dumps(items)) if items else []:
         again = name_again(mail, notices.load_store_number(db))
-        if again.id != mail.id:
-            db.execute(f"{_INSERT} ON CONFLICT DO NOTHING", (again.id, *shown))
+        if again.id == mail.id:
+            continue
+        db.execute(f"{_INSERT} ON CONFLICT DO NOTHING", (again.id, *shown))
+        if not notices.remove_unpublished(db, mail.id, NoticeState.EVICTED):
             db.execute("UPDATE OR IGNORE mail SET id = ? WHERE id = ?", (again.id, mail.id))
 
 

@@ -1,5 +1,6 @@
 """Mail between agents, and the goals that receive it. A mail is read once the table of deliveries has its id."""
 
+import json
 from collections.abc import Awaitable, Sequence
 
 import apsw
@@ -102,6 +103,9 @@ class SqliteMail:
     async def find_dead(self, mail_id: str) -> Mail | None:
         return await self._store.read(lambda db: _find_dead(db, mail_id))
 
+    async def find_dead_among(self, mail_ids: Sequence[str]) -> frozenset[str]:
+        return await self._store.read(lambda db: _find_dead_among(db, mail_ids))
+
     async def expire_dead(self, *, before: float, batch: int) -> int:
         if not await self._store.read(lambda db: _count_expired(db, before)):
             return 0
@@ -197,6 +201,11 @@ def _goal(store: int, row: rows.Row) -> Goal:
 def _find_dead(db: apsw.Connection, mail_id: str) -> Mail | None:
     found = mail_rows.read(db, f"{FROM} WHERE mail.id = ? AND {IS_DEAD}", mail_id)
     return found[0] if found else None
+
+
+def _find_dead_among(db: apsw.Connection, mail_ids: Sequence[str]) -> frozenset[str]:
+    found = db.execute(f"SELECT id FROM mail WHERE id IN {dialect.among()} AND {IS_DEAD}", (json.dumps(mail_ids),))
+    return frozenset(mail_id for (mail_id,) in found)
 
 
 def _list_dead(db: apsw.Connection, limit: int, skip: int) -> list[DeadMail]:

@@ -28,6 +28,12 @@ def add(db: apsw.Connection, mails: Sequence[Mail], state: NoticeState, reason: 
             insert(db, make_notice_id(mail.id, state), mail, state, reason)
 
 
+def remove_unpublished(db: apsw.Connection, mail_id: str, state: NoticeState) -> bool:
+    """Remove the notice about a mail if no broker is known to have it; return whether there was one."""
+    db.execute("DELETE FROM outbox WHERE id = ? AND stream = '' AND failed_at = 0", (make_notice_id(mail_id, state),))
+    return db.changes() > 0
+
+
 _INSERT = (
     "INSERT INTO outbox (id, goal_id, store, conversation, content, notice, reason) VALUES (?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (id) DO NOTHING"

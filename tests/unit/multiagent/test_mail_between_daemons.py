@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from moot.broker.memory import MemoryBroker, MemoryConnection
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import Unavailable
+from moot.domain.errors import Conflict, Unavailable
 from moot.domain.events import EventSource, MailDropped, MailEvicted, RunEnded
 from moot.domain.goal import make_goal_id
 from moot.domain.inbox_message import (
@@ -20,7 +20,8 @@ from moot.domain.inbox_message import (
     read_headers,
     write_headers,
 )
-from moot.domain.mail import INBOX_CAPACITY, UNVERIFIED_TAINT, Mail, make_mail_id
+from moot.domain.mail import INBOX_CAPACITY, MAIL_AUTHOR, UNVERIFIED_TAINT, Mail, make_mail_id
+from moot.domain.message import user
 from moot.domain.outbox import KnownDaemon
 from moot.domain.ports.broker import BrokerMessage, BrokerUnavailable, Position
 from moot.domain.token import Token
@@ -33,6 +34,7 @@ from tests.simulation.clock import VirtualClock
 from tests.unit.multiagent.peer_kit import OWNER, Node, make_agent, pass_time, start_two
 
 VIRTUAL_TIME = True
+BOB = ConversationKey("bob", OWNER)
 
 
 async def test_two_daemons_find_each_other_and_exchange_mail() -> None:
@@ -527,6 +529,84 @@ async def test_a_sender_elsewhere_is_told_of_an_eviction() -> None:
     assert [await node.storage.outbox.count_waiting() for node in (desk, laptop)] == [0, 0]
     for node in (desk, laptop):
         await node.stop()
+
+
+async def fill_while_held(desk: Node, laptop: Node) -> None:
+    """Have a run be given the first two messages, and so many sent that they are evicted before it shows them."""
+    for number in range(2):
+        await desk.send("ada", "bob", f"message {number}")
+    await pass_time(3.0)
+    assert len(await laptop.mailboxes.collect(BOB, "run-bob")) == 2
+    for number in range(2, INBOX_CAPACITY + 2):
+        await desk.send("ada", "bob", f"message {number}")
+    await pass_time(3.0)
+    assert len(await laptop.storage.mail.list_dead(limit=9)) == 2
+    # Nobody is told while it is not certain.
+    assert await desk.storage.outbox.list_failed(limit=9) == []
+    assert list_evicted(desk) == list_evicted(laptop) == []
+    # Later mail to the same goal is not held up.
+    await laptop.send("bob", "ada", "hello")
+    await pass_time(3.0)
+    assert await desk.bodies("ada") == ["hello"]
+
+
+def list_evicted(node: Node) -> list[str]:
+    return [event.body.mail.body for event in node.events if isinstance(event.body, MailEvicted)]
+
+
+async def test_a_sender_elsewhere_is_not_told_of_an_eviction_of_what_a_run_has_shown() -> None:
+    desk, laptop = await start_two(MemoryBroker(VirtualClock()))
+    await fill_while_held(desk, laptop)
+    first, second = reversed(await laptop.storage.mail.list_dead(limit=9))
+    with pytest.raises(Conflict, match="a run is about to show"):
+        await laptop.peers.sender.resend(second.mail.id)
+    await laptop.storage.store.begin(request("run-bob", "hi", BOB), now=0.0)
+    shown = [user("mail", author=MAIL_AUTHOR)]
+    await laptop.storage.store.append(BOB, "run-bob", shown, now=0.0, delivers=[first.mail.id])
+    await laptop.storage.store.end(BOB, "run-bob", DONE, [], now=0.0)
+    laptop.bus.publish(EventSource(key=BOB, root=BOB, run_id="run-bob"), RunEnded("bob", DONE))
+    await pass_time(3.0)
+    # The second was not shown after all.
+    assert list_evicted(desk) == list_evicted(laptop) == ["message 1"]
+    assert [dead.mail.body for dead in await desk.storage.outbox.list_failed(limit=9)] == ["message 1"]
+    assert [dead.mail.body for dead in await laptop.storage.mail.list_dead(limit=9)] == ["message 1"]
+    lost = await laptop.mailboxes.collect_lost(BOB, "run-next")
+    assert [each.mail_id for each in lost] == [second.mail.id]
+    assert [await node.storage.outbox.count_waiting() for node in (desk, laptop)] == [0, 0]
+    for node in (desk, laptop):
+        await node.stop()
+
+
+async def test_a_sender_elsewhere_is_told_of_an_eviction_of_what_a_run_held_in_a_crash() -> None:
+    desk, laptop = await start_two(MemoryBroker(VirtualClock()))
+    await fill_while_held(desk, laptop)
+    await laptop.kill()
+    await laptop.start()
+    await pass_time(5.0)
+    assert list_evicted(desk) == ["message 0", "message 1"]
+    for node in (desk, laptop):
+        await node.stop()
+
+
+async def test_a_sender_on_this_daemon_is_not_told_of_an_eviction_of_what_a_run_may_show() -> None:
+    desk = await Node(MemoryBroker(VirtualClock()), "desk", 1, make_agent("ada"), make_agent("bob")).start()
+    await desk.talk("ada")
+    await desk.talk("bob")
+    await desk.send("ada", "bob", "message 0")
+    assert len(await desk.mailboxes.collect(BOB, "run-bob")) == 1
+    reports = [await desk.send("ada", "bob", f"message {number}") for number in range(1, INBOX_CAPACITY + 1)]
+    assert not any(report.unreachable_reasons for report in reports)
+    assert list_evicted(desk) == []
+    ada = ConversationKey("ada", OWNER)
+    assert await desk.mailboxes.collect_lost(ada, "run-ada") == []
+    desk.mailboxes.release(BOB, "run-bob")
+    await pass_time(1.0)
+    # Both conversations get the event.
+    assert list_evicted(desk) == ["message 0"] * 2
+    assert len(await desk.mailboxes.collect_lost(ada, "run-ada")) == 1
+    report = await desk.send("ada", "bob", "one more")
+    assert "was evicted" in report.unreachable_reasons[0]
+    await desk.stop()
 
 
 async def test_goals_of_the_holders_of_tokens_are_neither_announced_nor_reached() -> None:

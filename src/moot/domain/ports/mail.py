@@ -72,6 +72,10 @@ class MailStore(Protocol):
 
     async def find_dead(self, mail_id: str) -> Mail | None: ...
 
+    async def find_dead_among(self, mail_ids: Sequence[str]) -> frozenset[str]:
+        """Return those of these ids that are of evicted mail."""
+        ...
+
     async def expire_dead(self, *, before: float, batch: int) -> int:
         """Delete some of the mail that was evicted or given back before a time, oldest first; return how many."""
         ...

@@ -1,8 +1,9 @@
 """Losses: announces mail that nobody will read, to its receiver and to its sender.
 
 Both get an event, and their agents are told at their next step (engine/mailboxes.py, engine/injection.py); a sender on
-another daemon gets a notice through the outbox. Who has sent a shutdown or plan request gets an answer, because a call
-may wait for it. Used by mail_sender.py, receiver.py, outbox_expiry.py and peers.py.
+another daemon gets a notice through the outbox. Mail that a run may still show is announced once it is certain that it
+was not shown. Who has sent a shutdown or plan request gets an answer, because a call may wait for it. Used by
+mail_sender.py, receiver.py, outbox_expiry.py and peers.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,27 +19,62 @@ from moot.domain.ports.clock import Clock
 from moot.domain.ports.mail import MailStore
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
+from moot.engine.supervisor import Supervisor
 from moot.multiagent.peers.bridge import make_local_refusal
 from moot.multiagent.peers.directory import make_source
 from moot.multiagent.peers.wakes import Wakes
 
 
 class Losses:
-    def __init__(self, *, mail: MailStore, mailboxes: Mailboxes, wakes: Wakes, bus: Bus, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        mail: MailStore,
+        mailboxes: Mailboxes,
+        wakes: Wakes,
+        bus: Bus,
+        supervisor: Supervisor,
+        clock: Clock,
+    ) -> None:
         self._mail = mail
         self._mailboxes = mailboxes
         self._wakes = wakes
         self._bus = bus
+        self._supervisor = supervisor
         self._clock = clock
+        # Evicted mail that a run may still show, with the goals it was for, by its id.
+        self._held: dict[str, tuple[Mail, Mapping[str, MailTarget]]] = {}
+        mailboxes.observe_release(self._announce_released)
 
-    async def announce_evicted(self, evicted: Sequence[Mail], receivers: Mapping[str, MailTarget]) -> None:
-        """Announce mail that was evicted here. `receivers` are the goals it was for, by their ids."""
-        for mail in evicted:
+    async def announce_evicted(self, evicted: Sequence[Mail], receivers: Mapping[str, MailTarget]) -> list[Mail]:
+        """Announce mail that was evicted here. `receivers` are the goals it was for, by their ids.
+
+        Return what was announced. Mail that a run may still show is announced later, unless it was shown.
+        """
+        held = {mail.id for mail in evicted if self.is_held(mail)}
+        self._held |= {mail.id: (mail, receivers) for mail in evicted if mail.id in held}
+        return await self._announce_dead([mail for mail in evicted if mail.id not in held], receivers)
+
+    def is_held(self, mail: Mail) -> bool:
+        """Whether a run may still show evicted mail."""
+        return self._mailboxes.is_held(mail.id, mail.to_agent)
+
+    def _announce_released(self) -> None:
+        released = [(mail, receivers) for mail, receivers in self._held.values() if not self.is_held(mail)]
+        for mail, receivers in released:
+            del self._held[mail.id]
+            self._supervisor.start(f"announce {mail.id}", self._announce_dead([mail], receivers))
+
+    async def _announce_dead(self, evicted: Sequence[Mail], receivers: Mapping[str, MailTarget]) -> list[Mail]:
+        """Announce what was not shown after all; return it."""
+        dead = await self._mail.find_dead_among([mail.id for mail in evicted]) if evicted else ()
+        lost = [mail for mail in evicted if mail.id in dead]
+        for mail in lost:
             receiver = receivers.get(mail.goal_id)
             self._bus.publish(make_source(receiver), MailEvicted(mail))
             self._note(receiver)
-        senders = await self._find_senders(evicted)
-        for mail in evicted:
+        senders = await self._find_senders(lost)
+        for mail in lost:
             # A sender on another daemon is told there.
             if (sender := senders.get(mail.from_goal)) is not None:
                 self._bus.publish(make_source(sender), MailEvicted(mail))
@@ -47,6 +83,7 @@ class Losses:
                     receiver = receivers.get(mail.goal_id)
                     reason = explain_eviction(receiver.key.sender if receiver is not None else "")
                     await self.answer(ReturnedMail(mail=mail, state=NoticeState.EVICTED, reason=reason))
+        return lost
 
     async def evict_ended(self, goals: Sequence[MailTarget]) -> frozenset[str]:
         """Evict the mail of runs that ended while it was being stored; return the ids of their goals."""

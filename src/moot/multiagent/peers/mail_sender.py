@@ -260,12 +260,12 @@ class MailSender:
                 letter.emit(MailSent(mail))
                 self._announce(goal, mail)
                 if evicted:
+                    lost = await self._announce_evicted(goal, evicted)
                     # A sender whose own mail was evicted is told by this report, and not once more.
-                    own = [TOLD_SENDER + each.id for each in evicted if each.from_goal == letter.from_goal != ""]
+                    own = [TOLD_SENDER + each.id for each in lost if each.from_goal == letter.from_goal != ""]
                     self._mailboxes.note_told(letter.origin[0], own)
                     reported += own
-                    reasons += map(_explain_eviction, evicted)
-                    await self._announce_evicted(goal, evicted)
+                    reasons += map(_explain_eviction, lost)
         return DeliveryReport(
             delivered_to=tuple(delivered), unreachable_reasons=tuple(reasons), reported=tuple(reported)
         )
@@ -293,12 +293,15 @@ class MailSender:
         self._mailboxes.add(goal.key)
         self._wakes.consider(goal.key)
 
-    async def _announce_evicted(self, goal: MailTarget, evicted: Sequence[Mail]) -> None:
-        if evicted:
-            await self._losses.announce_evicted(evicted, {goal.id: goal})
-            if self._remote is not None:
-                # If it came from another daemon, its sender is told.
-                self._remote.wake_relay()
+    async def _announce_evicted(self, goal: MailTarget, evicted: Sequence[Mail]) -> list[Mail]:
+        """Announce what a mail for this goal has evicted; return what nobody is about to read."""
+        if not evicted:
+            return []
+        lost = await self._losses.announce_evicted(evicted, {goal.id: goal})
+        if self._remote is not None:
+            # If it came from another daemon, its sender is told.
+            self._remote.wake_relay()
+        return lost
 
     async def wake_all(self, agent: str = "") -> None:
         """Start the runs of an agent, or of all, for which mail is waiting, as when it arrives."""
@@ -320,13 +323,15 @@ class MailSender:
         goal = next(iter(found.values()), None)
         if goal is not None and goal.has_ended:
             raise _explain_ended(mail_id)
+        if dead is not None and self._losses.is_held(dead):
+            raise Conflict(f"a run is about to show {mail_id}", fix="See `moot peers dead` again in a moment.")
         mail, evicted = await self._mail.resend(mail_id, now=self._clock.now())
         assert goal is not None, "mail is deleted with its goal"
         self._announce(goal, mail)
-        await self._announce_evicted(goal, evicted)
+        lost = await self._announce_evicted(goal, evicted)
         if await self._losses.evict_ended([goal]):
             raise _explain_ended(mail_id)
-        return mail, "; ".join(map(_explain_eviction, evicted))
+        return mail, "; ".join(map(_explain_eviction, lost))
 
 
 def _check_count(letter: Letter, count: int) -> None:

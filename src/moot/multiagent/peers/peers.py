@@ -67,7 +67,14 @@ class Peers:
             clock=d.clock,
             rng=d.rng,
         )
-        self._losses = Losses(mail=d.storage.mail, mailboxes=d.mailboxes, wakes=self._wakes, bus=d.bus, clock=d.clock)
+        self._losses = Losses(
+            mail=d.storage.mail,
+            mailboxes=d.mailboxes,
+            wakes=self._wakes,
+            bus=d.bus,
+            supervisor=d.supervisor,
+            clock=d.clock,
+        )
         self.others = self._build_others(d.link, remote)
         self.sender = MailSender(
             mail=d.storage.mail,

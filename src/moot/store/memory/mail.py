@@ -75,6 +75,9 @@ class MemoryMail:
     async def find_dead(self, mail_id: str) -> Mail | None:
         return await self._read(lambda db: _find_dead(db, mail_id))
 
+    async def find_dead_among(self, mail_ids: Sequence[str]) -> frozenset[str]:
+        return await self._read(lambda db: frozenset(each for each in mail_ids if _find_dead(db, each) is not None))
+
     async def expire_dead(self, *, before: float, batch: int) -> int:
         return await self._write(lambda db: _expire_dead(db, before, batch))
 

@@ -20,6 +20,13 @@ def add(db: Database, mails: Sequence[Mail], state: NoticeState, reason: str) ->
             insert(db, make_notice_id(mail.id, state), mail, state, reason)
 
 
+def remove_unpublished(db: Database, mail_id: str, state: NoticeState) -> bool:
+    """Remove the notice about a mail if no broker is known to have it; return whether there was one."""
+    item_id = make_notice_id(mail_id, state)
+    row = db.outbox.get(item_id)
+    return row is not None and row.item.position is None and not row.failed_at and db.outbox.remove(item_id)
+
+
 def insert(
     db: Database, item_id: str, mail: Mail, notice: NoticeState | None = None, reason: str = ""
 ) -> OutboxItem | None:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import Conflict, NotFound
+from moot.domain.inbox_message import NoticeState
 from moot.domain.interruption import close_call
 from moot.domain.message import Entry, Message, Role, ToolCall, user
 from moot.domain.outbox import name_again
@@ -14,7 +15,7 @@ from moot.domain.ports.store import StartedRun
 from moot.domain.recovery import LeftRun
 from moot.domain.run import Limits, Run, RunEnd, RunKind, RunRequest, RunStatus, end_steered
 from moot.domain.usage import RunUsage, Usage
-from moot.store.memory import asks, found_runs, nodes
+from moot.store.memory import asks, found_runs, nodes, notices
 from moot.store.memory.database import ConversationRow, Database, DeliveryRow, RunRow, check_text
 
 
@@ -312,10 +313,13 @@ def _deliver(db: Database, item: str, conversation: int, seq: int, run_id: str) 
     mail = db.mail.get(item)
     if mail is None or not mail.evicted_at:
         return
-    # It was evicted just after the run was given it: what its sender sends again was then shown before.
+    # It was evicted just after the run was given it, and is read now. If its sender was told, it may send it again.
     again = name_again(mail.mail, db.identity)
-    if again.id not in db.mail and again.id not in db.deliveries:
+    if again.id == item:
+        return
+    if again.id not in db.deliveries:
         db.deliveries.put(again.id, DeliveryRow(item_id=again.id, conversation=conversation, seq=seq, run_id=run_id))
+    if not notices.remove_unpublished(db, item, NoticeState.EVICTED) and again.id not in db.mail:
         db.mail.remove(item)
         db.mail.put(again.id, replace(mail, mail=again))
 

@@ -61,6 +61,7 @@ class OtherDaemons:
             link=d.link,
             directory=d.remote,
             outbox=storage.outbox,
+            mailboxes=d.mailboxes,
             confirmations=self._confirmations,
             supervisor=d.supervisor,
             clock=d.clock,

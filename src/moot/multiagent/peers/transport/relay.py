@@ -1,6 +1,7 @@
 """Relay: publishes the outbox to the broker. confirmations.py removes from it what other daemons have received.
 
 At most one item of each goal is being published, so that its mail stays in order; goals are published together.
+That mail was evicted is not said while a run may still show it, which removes the notice (store/deliveries.py).
 Works with remote_directory.py and batch_signatures.py; remote_sender.py gives it what was stored.
 """
 
@@ -15,6 +16,7 @@ from moot.domain.inbox_message import (
     INBOX_SUBJECT,
     NOTICE_SUBJECT,
     MailHeaders,
+    NoticeState,
     encode_message,
     encode_notice,
     list_signed_bytes,
@@ -27,6 +29,7 @@ from moot.domain.peer_address import split_address
 from moot.domain.ports.broker import BrokerMessage, BrokerUnavailable
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.outbox import Outbox
+from moot.engine.mailboxes import Mailboxes
 from moot.engine.supervisor import Supervisor
 from moot.failpoint import reach
 from moot.multiagent.peers.daemons.batch_signatures import sign_all
@@ -44,12 +47,13 @@ _RETRY_SECONDS = 1.0
 
 
 class Relay:
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that publishing takes
         self,
         *,
         link: DaemonLink,
         directory: RemoteDirectory,
         outbox: Outbox,
+        mailboxes: Mailboxes,
         confirmations: Confirmations,
         supervisor: Supervisor,
         clock: Clock,
@@ -58,6 +62,7 @@ class Relay:
         self._confirmations = confirmations
         self._directory = directory
         self._outbox = outbox
+        self._mailboxes = mailboxes
         self._supervisor = supervisor
         self._clock = clock
         self._woken = asyncio.Event()
@@ -71,6 +76,8 @@ class Relay:
         # Items that are not published, in their order, by goal; and the goals of which one is being published.
         self._queues: dict[str, deque[OutboxItem]] = {}
         self._publishing: set[str] = set()
+        # Evicted mail that a run may still show, by the numbers of the notices about it.
+        self._held: dict[int, Mail] = {}
         # Goals whose next item was not accepted, for a short time.
         self._paused: set[str] = set()
         # Why the broker did not accept the last item; empty if it did.
@@ -79,6 +86,7 @@ class Relay:
         self._prepared: dict[str, tuple[Mail, str, BrokerMessage]] = {}
         # Who is told that the broker has accepted an item.
         self._waiting: dict[str, Callable[[str], None]] = {}
+        mailboxes.observe_release(self._on_release)
 
     def start(self) -> None:
         self._supervisor.start("relay", self._run())
@@ -167,19 +175,43 @@ class Relay:
                 self._loaded = 0
                 return
             self._queues.clear()
+            self._held.clear()
             self._stream, self._last_loaded, self._loaded = stream, 0, 0
         while (room := _MOST_LOADED - self._loaded) > 0:
             items = await self._outbox.list_unpublished(stream, after=self._last_loaded, limit=room)
             if stream != self._stream or stream != self._link.broker.stream:
                 self._must_load = True
                 return
-            self._append([item for item in items if not self._confirmations.is_published(item.number, stream)])
+            new = [item for item in items if not self._confirmations.is_published(item.number, stream)]
+            self._held |= {item.number: item.mail for item in new if item.notice is NoticeState.EVICTED}
+            self._append([item for item in new if item.number not in self._held])
             if items:
                 self._last_loaded = items[-1].number
             if len(items) < room:
+                break
+        else:
+            # There may be more.
+            self._must_load = True
+        await self._load_released(stream)
+
+    async def _load_released(self, stream: str) -> None:
+        """Load the notices again whose mail no run can show any more. If it was shown, the notice is gone."""
+        released = {n for n, mail in self._held.items() if not self._mailboxes.is_held(mail.id, mail.to_agent)}
+        last = max(released, default=0)
+        after = min(released, default=1) - 1
+        while after < last:
+            items = await self._outbox.list_unpublished(stream, after=after, limit=min(_MOST_LOADED, last - after))
+            if stream != self._link.broker.stream:
+                self._must_load = True
                 return
-        # There may be more.
-        self._must_load = True
+            after = items[-1].number if items else last
+            self._append([item for item in items if item.number in released])
+        for number in released:
+            del self._held[number]
+
+    def _on_release(self) -> None:
+        if self._held:
+            self.wake()
 
     def _append(self, items: Sequence[OutboxItem]) -> None:
         queues = self._queues
@@ -190,7 +222,7 @@ class Relay:
             else:
                 queue.append(item)
         if items:
-            self._last_loaded = items[-1].number
+            self._last_loaded = max(self._last_loaded, items[-1].number)
         self._loaded += len(items)
 
     def _publish_next(self) -> None:

@@ -117,7 +117,7 @@ class Catalog:
         config = self.config.models.get(name)
         if config is None:
             known = ", ".join(self.names) or "none"
-            raise NotFound(f"no model is called '{name}'", fix=f"Add [models.{name}], or use one of: {known}.")
+            raise NotFound(f"there is no model {name!r}", fix=f"Add [models.{name}], or use one of: {known}.")
         base_url = config.base_url or BASE_URLS.get(config.provider, "")
         window = config.window or default_window(config.provider, base_url)
         return replace(config, base_url=base_url, window=window)

@@ -133,7 +133,9 @@ def _is_empty(db: apsw.Connection, number: int) -> bool:
 
 
 def _exists(key: ConversationKey) -> Conflict:
-    return Conflict(f"{key} exists", fix="Import it under another sender, or delete that one first.")
+    return Conflict(
+        f"there is already a conversation with {key}", fix="Import it under another sender, or delete that one first."
+    )
 
 
 def _add_messages(db: apsw.Connection, number: int, part: ImportPart, *, archived: int) -> None:

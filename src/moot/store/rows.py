@@ -47,7 +47,7 @@ def require_conversation(db: apsw.Connection, key: ConversationKey) -> int:
 
 
 def no_conversation(key: ConversationKey) -> NotFound:
-    return NotFound(f"no conversation {key}", fix="List them with `moot conversations`.")
+    return NotFound(f"there is no conversation with {key}", fix="List them with `moot conversations`.")
 
 
 CLEAN: frozenset[str] = frozenset()

@@ -321,7 +321,9 @@ def _read_state(db: apsw.Connection, key: ConversationKey, run_id: str, node: in
     *standing, agent, sender, owner, current, own = row
     found = _RunState(*standing)
     if ConversationKey(agent, sender) != key:
-        raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
+        raise NotFound(
+            f"run {run_id} does not belong to the conversation with {key}", fix="Use the conversation it began in."
+        )
     # Also for an ended run: the daemon that took it over may have ended it differently.
     if owner != node or epoch not in (0, own) or (found.status != RunStatus.ENDED and current != own):
         raise nodes.fenced_error(db, key, node)

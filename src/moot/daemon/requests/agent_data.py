@@ -134,7 +134,7 @@ def _decode_cursor(cursor: str) -> MemoryPlace:
         agent = sender = key = None
     if not all(isinstance(part, str) for part in (agent, sender, key)):
         raise BadRequest(
-            "the cursor does not belong to this list", fix="Send `next_cursor` of the answer before, or none."
+            "the cursor does not belong to this list", fix="Send `next_cursor` of the previous answer, or none."
         )
     return agent, sender, key
 

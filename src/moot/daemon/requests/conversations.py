@@ -157,7 +157,7 @@ def _decode_cursor(cursor: str) -> Place:
         place = math.nan, 0
     if math.isnan(place[0]) or not 0 <= place[1] < 2**63:
         raise BadRequest(
-            "the cursor does not belong to this list", fix="Send `next_cursor` of the answer before, or none."
+            "the cursor does not belong to this list", fix="Send `next_cursor` of the previous answer, or none."
         )
     return place
 

@@ -354,4 +354,4 @@ def _read_import_file(path: str) -> str:
 
 
 def _no_conversation_error(key: ConversationKey) -> NotFound:
-    return NotFound(f"there is no conversation {key}", fix="`moot conversations` lists them.")
+    return NotFound(f"there is no conversation with {key}", fix="`moot conversations` lists them.")

@@ -229,7 +229,10 @@ def check_import(db: Database, key: ConversationKey) -> None:
     if row is not None:
         runs = db.runs.find("conversation", row.id)
         if row.last_seq or any(run.started_at or run.is_ended for run in runs):
-            raise Conflict(f"{key} exists", fix="Import it under another sender, or delete that one first.")
+            raise Conflict(
+                f"there is already a conversation with {key}",
+                fix="Import it under another sender, or delete that one first.",
+            )
 
 
 def check_archives(archives: Sequence[Archive]) -> None:

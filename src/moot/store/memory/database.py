@@ -344,7 +344,7 @@ class Database:
     def require_conversation(self, key: ConversationKey) -> ConversationRow:
         found = self.conversation(key)
         if found is None:
-            raise NotFound(f"no conversation {key}", fix="List them with `moot conversations`.")
+            raise NotFound(f"there is no conversation with {key}", fix="List them with `moot conversations`.")
         return found
 
     def create_conversation(self, key: ConversationKey, now: float) -> ConversationRow:

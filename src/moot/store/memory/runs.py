@@ -335,7 +335,9 @@ def _read_state(db: Database, key: ConversationKey, run_id: str, epoch: int) -> 
         raise _no_run(run_id)
     conversation = db.conversations[row.conversation]
     if conversation.key != key:
-        raise NotFound(f"run {run_id} is not of {key}", fix="Use the conversation it began in.")
+        raise NotFound(
+            f"run {run_id} does not belong to the conversation with {key}", fix="Use the conversation it began in."
+        )
     # Also for an ended run: the daemon that took it over may have ended it differently.
     if conversation.node != db.node or nodes.is_lost(db, row) or epoch not in (0, row.epoch):
         raise nodes.fenced_error(db, key)

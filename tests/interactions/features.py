@@ -12,7 +12,7 @@ from typing import Any
 from moot.domain.errors import Conflict
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import eventually
-from tests.interactions.world import LEAD, SMALL_LEAD, STOPPED, World, ended, join_written, write_agent
+from tests.interactions.world import LEAD, OUTSIDE, SMALL_LEAD, STOPPED, World, ended, join_written, write_agent
 from tests.talking import Speech
 
 SUMMARY = "Write the summary now"
@@ -306,6 +306,30 @@ class TaintTurn(Turn):
 
     async def reach_middle(self) -> None:
         await self.world.requested(f"a stranger says {self.word}")
+
+
+class TaintedTeammateTurn(TeammateTurn):
+    """A teammate reads a stranger's words and reports them; the middle is its model call that sees them."""
+
+    name = "tainted teammate"
+
+    def prepare(self) -> None:
+        task, result = match(f"task {self.word}"), f"result {self.word}: {OUTSIDE} {self.word}"
+        spawn = {"name": "agent_spawn", "arguments": {"agent": "librarian", "instruction": f"task {self.word}"}}
+        wait = {"name": "agent_wait", "arguments": {"agent_id": "{agent_id}"}}
+        self.world.program(
+            {"match": task, "calls": [{"name": "search_outside", "arguments": {"word": self.word}}]},
+            {"match": task, "text": result, "hold": True},
+            {"match": task, "text": result},
+            {"match": match(self.word), "calls": [spawn]},
+            {"match": match(self.word), "calls": [wait]},
+            {"match": match(self.word), "text": f"reply {self.word}"},
+        )
+
+    async def reach_middle(self) -> None:
+        await self.world.given(f"task {self.word}", times=2)
+        assert self.speech is not None
+        await self.speech.until("tool_start", count=2)
 
 
 class GraphTurn(TeammateTurn):
@@ -973,6 +997,7 @@ TURNS: tuple[type[Turn], ...] = (
     ApprovalTurn,
     PatchTurn,
     TaintTurn,
+    TaintedTeammateTurn,
     GraphTurn,
     BackgroundTurn,
     RerunTurn,

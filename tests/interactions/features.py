@@ -12,7 +12,17 @@ from typing import Any
 from moot.domain.errors import Conflict
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import eventually
-from tests.interactions.world import LEAD, OUTSIDE, SMALL_LEAD, STOPPED, World, ended, join_written, write_agent
+from tests.interactions.world import (
+    LEAD,
+    OUTSIDE,
+    SMALL_GUEST,
+    SMALL_LEAD,
+    STOPPED,
+    World,
+    ended,
+    join_written,
+    write_agent,
+)
 from tests.talking import Speech
 
 SUMMARY = "Write the summary now"
@@ -110,10 +120,28 @@ class GuestTurn(Turn):
     guest = "bob"
 
     def note_completed(self) -> None:
-        self.world.guest_words[f"reply {self.word}"] = "bob"
+        self.world.guest_words[f"reply {self.word}"] = self.guest
 
     def note_stopped(self) -> None:
-        self.world.stopped_guests[self.word] = "bob"
+        self.world.stopped_guests[self.word] = self.guest
+
+
+class SmallGuestTurn(GuestTurn):
+    """A guest with a small window, after an answer that does not fit it; the history is not archived for it."""
+
+    name = "small guest"
+    guest = SMALL_GUEST
+
+    async def begin(self) -> None:
+        world, long = self.world, self.world.word("long")
+        world.program({"match": match(long), "text": f"reply {long}{' on and on' * 4000}"})
+        speech = await world.start(long).end()
+        assert speech.outcome == "completed", speech.ended
+        world.acknowledged.append(long)
+        world.outcomes[long] = "completed"
+        before = len(await world.talk.archives(world.agent, world.sender))
+        await super().begin()
+        assert len(await world.talk.archives(world.agent, world.sender)) == before, "archived for a guest"
 
 
 class TeammateTurn(Turn):
@@ -991,6 +1019,7 @@ class AutoApproveEdits:
 
 TURNS: tuple[type[Turn], ...] = (
     GuestTurn,
+    SmallGuestTurn,
     TeammateTurn,
     ContinuedTurn,
     AskTurn,

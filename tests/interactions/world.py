@@ -28,7 +28,7 @@ CONFIG = (
 provider = "openai"
 base_url = "PROVIDER_URL/v1"
 model = "m"
-window = 9300
+window = 9500
 retries = 1
 [agent]
 multiAgent = true
@@ -92,12 +92,14 @@ STOPPED = {"cancelled": "was stopped by the person", "interrupted": "was interru
 
 # Coordinators, with a model of the usual size and with a small one.
 LEAD, SMALL_LEAD = "lead", "small-lead"
+# A guest with a small model.
+SMALL_GUEST = "small-critic"
 
 
 def furnish(home: Home) -> Home:
     (home.path / "tools").mkdir(exist_ok=True)
     (home.path / "tools" / "tools.py").write_text(TOOLS)
-    for name in ("small", "aide", "small-aide", LEAD, SMALL_LEAD):
+    for name in ("small", "aide", "small-aide", LEAD, SMALL_LEAD, SMALL_GUEST):
         write_agent(home, name)
     return home
 

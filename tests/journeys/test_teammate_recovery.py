@@ -169,6 +169,11 @@ async def test_a_recovery_is_in_the_trace(daemon: LiveDaemon, sender: str) -> No
     shown = json.dumps(daemon.cli_json("trace", run["agent_id"]))
     assert "recovery_attempt" in shown
     assert "empty_after_tool_use" in shown
+    found = [each for each in daemon.cli_json("trace", "--tree")["data"] if run["agent_id"] in json.dumps(each)]
+    turn = daemon.cli_json("trace", found[0]["run_id"])["data"]
+    # Its failure is the reason to give the work to another one, so it stands first.
+    kinds = [event["kind"] for event in turn["events"] if event["kind"] in ("delegation_return", "recovery_attempt")]
+    assert kinds == ["delegation_return", "recovery_attempt"]
 
 
 async def test_who_failed_twice_in_a_turn_is_not_started_again(daemon: LiveDaemon, sender: str) -> None:

@@ -120,6 +120,33 @@ def test_everything_a_turn_did_stands_in_its_order() -> None:
     }
 
 
+def test_a_reroute_stands_behind_the_failure_that_led_to_it() -> None:
+    recorded = RecordedRun(
+        run=run(RunEnd(outcome=Outcome.COMPLETED, content="Three files.")),
+        entries=entries(
+            calling(("c1", "agent_spawn"), ("c2", "agent_spawn")),
+            tool_result("c1", "{}"),
+            tool_result("c2", "{}"),
+            calling(("w1", "agent_wait"), ("w2", "agent_wait")),
+            tool_result("w1", "{}"),
+            tool_result("w2", "{}"),
+        ),
+        notes=[note(TraceKind.RECOVERY_ATTEMPT, 5, action="reroute", specialist="operator", cause="empty")],
+        delegated=[child(Outcome.EMPTY, shown_in=6), child(call="c2", run_id="arun-2", shown_in=7)],
+    )
+
+    assert kinds(timeline(recorded, same, 100).events)[6:] == [
+        "tool_call",
+        "tool_call",
+        "delegation_return",
+        "recovery_attempt",
+        "tool_result",
+        "delegation_return",
+        "tool_result",
+        "outcome",
+    ]
+
+
 def test_a_turn_that_failed_ends_with_its_error_and_one_that_goes_on_with_nothing() -> None:
     failed = RunEnd(outcome=Outcome.LIMIT, limit="steps", error="It took too many steps.")
     (event,) = timeline(RecordedRun(run=run(failed)), same, 100).events

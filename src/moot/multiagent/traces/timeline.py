@@ -6,6 +6,7 @@ The order is causal: it follows message numbers and the order of spawning, not t
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct
 
 from moot.domain.ask import AskState
@@ -52,13 +53,14 @@ def timeline(recorded: RecordedRun, clean: Callable[[str], str], most: int) -> T
 
     Earlier events cost little, because only the returned ones are searched for secrets.
     """
-    changes = list_changes(recorded)
+    changes, notes = list_changes(recorded), [_note_moment(note, recorded) for note in _facts(recorded.notes)]
     moments = [
         *_list_returns(recorded),
+        *(moment for moment in notes if moment.place[1] == 0),
         *_list_messages(recorded),
         *_list_end(recorded.run),
         *(_change_moment(number, change) for number, change in enumerate(changes)),
-        *map(_note_moment, _facts(recorded.notes)),
+        *(moment for moment in notes if moment.place[1]),
     ]
     moments.sort(key=lambda moment: moment.place)
     left_out = max(0, len(moments) - most)
@@ -105,8 +107,29 @@ def _change_moment(number: int, change: AskChange) -> _Moment:
     return _Moment(place, change.at, TraceKind.POLICY_DECISION, attempt.speaker, payload, change=number)
 
 
-def _note_moment(note: TraceNote) -> _Moment:
-    return _Moment((note.after_seq, 1), note.at, note.kind, note.agent, note.payload, note.truncated)
+def _note_moment(note: TraceNote, recorded: RecordedRun) -> _Moment:
+    shown = _find_failure_shown(note, recorded)
+    place = (shown, 0) if shown else (note.after_seq, 1)
+    return _Moment(place, note.at, note.kind, note.agent, note.payload, note.truncated)
+
+
+def _find_failure_shown(note: TraceNote, recorded: RecordedRun) -> int:
+    """Return the number of the message that showed the failure which led to this note; 0 if none did.
+
+    The note was written while the call waited, so it names the message before; it stands behind the teammate's return.
+    """
+    if note.kind is not TraceKind.RECOVERY_ATTEMPT or note.truncated:
+        return 0
+    what: dict[str, str] = msgspec.json.decode(note.payload)
+    shown = [
+        run.delivered_seq
+        for run in recorded.delegated
+        if run.end is not None
+        and (run.agent, str(run.end.outcome)) == (what.get("specialist"), what.get("cause"))
+        and run.delivered_by == recorded.run.id
+        and run.delivered_seq > note.after_seq
+    ]
+    return min(shown, default=0)
 
 
 def _list_messages(recorded: RecordedRun) -> Iterator[_Moment]:

@@ -3,8 +3,8 @@
 The store has the mail; this object remembers where to look, so that a step without mail costs nothing, and what was
 taken but is not stored as read yet, so that nothing is shown twice, and that nobody is told of its eviction before it
 is certain that it is not shown. It does the same for what senders and receivers are told of lost mail. The loop shows
-mail before each step
-(injection.py); multiagent/peers/ reports new mail, waits for it, and starts runs for idle conversations.
+mail before each step (injection.py); multiagent/peers/ reports new mail, waits for it, and starts runs for idle
+conversations.
 """
 
 from collections import Counter

@@ -6,9 +6,11 @@ was not shown. Who has sent a shutdown or plan request gets an answer, because a
 mail_sender.py, receiver.py, outbox_expiry.py and peers.py.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 
 from moot.domain.bridge import is_bridge, is_bridge_request
+from moot.domain.errors import MootError
 from moot.domain.events import BridgeRefused, MailDelivered, MailDropped, MailEvicted
 from moot.domain.goal import GoalKind, MailTarget
 from moot.domain.inbox_message import NoticeState
@@ -23,6 +25,8 @@ from moot.engine.supervisor import Supervisor
 from moot.multiagent.peers.bridge import make_local_refusal
 from moot.multiagent.peers.directory import make_source
 from moot.multiagent.peers.wakes import Wakes
+
+logger = logging.getLogger(__name__)
 
 
 class Losses:
@@ -42,8 +46,8 @@ class Losses:
         self._bus = bus
         self._supervisor = supervisor
         self._clock = clock
-        # Evicted mail that a run may still show, with the goals it was for, by its id.
-        self._held: dict[str, tuple[Mail, Mapping[str, MailTarget]]] = {}
+        # Evicted mail that a run may still show, with the goal it was for, by its id.
+        self._held: dict[str, tuple[Mail, MailTarget | None]] = {}
         mailboxes.observe_release(self._announce_released)
 
     async def announce_evicted(self, evicted: Sequence[Mail], receivers: Mapping[str, MailTarget]) -> list[Mail]:
@@ -52,7 +56,7 @@ class Losses:
         Return what was announced. Mail that a run may still show is announced later, unless it was shown.
         """
         held = {mail.id for mail in evicted if self.is_held(mail)}
-        self._held |= {mail.id: (mail, receivers) for mail in evicted if mail.id in held}
+        self._held |= {mail.id: (mail, receivers.get(mail.goal_id)) for mail in evicted if mail.id in held}
         return await self._announce_dead([mail for mail in evicted if mail.id not in held], receivers)
 
     def is_held(self, mail: Mail) -> bool:
@@ -60,10 +64,19 @@ class Losses:
         return self._mailboxes.is_held(mail.id, mail.to_agent)
 
     def _announce_released(self) -> None:
-        released = [(mail, receivers) for mail, receivers in self._held.values() if not self.is_held(mail)]
-        for mail, receivers in released:
-            del self._held[mail.id]
-            self._supervisor.start(f"announce {mail.id}", self._announce_dead([mail], receivers))
+        released = [(mail, receiver) for mail, receiver in self._held.values() if not self.is_held(mail)]
+        if released:
+            for mail, _ in released:
+                del self._held[mail.id]
+            self._supervisor.start("announce evicted mail", self._announce_late(released))
+
+    async def _announce_late(self, released: Sequence[tuple[Mail, MailTarget | None]]) -> None:
+        receivers = {receiver.id: receiver for _, receiver in released if receiver is not None}
+        try:
+            await self._announce_dead([mail for mail, _ in released], receivers)
+        except MootError as error:
+            # A run may have released it because the daemon stops.
+            logger.warning("evicted mail cannot be announced: %s", error.message)
 
     async def _announce_dead(self, evicted: Sequence[Mail], receivers: Mapping[str, MailTarget]) -> list[Mail]:
         """Announce what was not shown after all; return it."""

@@ -361,7 +361,8 @@ class Documents:
 
 def describe_new_vectors(place: str, count: int, embeddings: str) -> str:
     """Say that vectors were made anew; nothing if none were."""
-    return f"New vectors were made of {count} documents of {place}: {embeddings}." if count else ""
+    documents = "1 document" if count == 1 else f"{count} documents"
+    return f"New vectors were made of {documents} of {place}: {embeddings}." if count else ""
 
 
 def _mask(found: FoundPassage, redact: Callable[[str], str]) -> FoundPassage:

@@ -190,7 +190,7 @@ def reply(ask_id: str, text: str, attempt: int | None) -> None:
     output.emit({"ask_id": info.ask_id, "answered": True}, render=lambda _: "Answered; the run continues.")
 
 
-# ---- helpers ----
+# ---- which ask an id means, and how it is shown ----
 
 
 def _fetch_open_asks() -> list[pb.AskInfo]:

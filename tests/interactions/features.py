@@ -356,6 +356,7 @@ class TaintedTeammateTurn(TeammateTurn):
 
     async def reach_middle(self) -> None:
         await self.world.given(f"task {self.word}", times=2)
+        await self.world.stored_result(f"task {self.word}")
         assert self.speech is not None
         await self.speech.until("tool_start", count=2)
 
@@ -380,6 +381,7 @@ class GraphTurn(TeammateTurn):
 
     async def reach_middle(self) -> None:
         await self.world.given(f"task {self.word}", times=2)
+        await self.world.stored_result(f"task {self.word}")
         assert self.speech is not None
         await self.speech.until("tool_start", count=2)
 

@@ -117,6 +117,12 @@ def join_written(speech: Speech) -> str:
     return speech.text + "".join(chunk.content for chunk in speech.of("private_text"))
 
 
+_RESULTS = (
+    "SELECT count(*) FROM messages AS task JOIN messages AS result ON result.conversation = task.conversation"
+    " WHERE task.role = 'user' AND instr(task.content, ?) AND result.role = 'tool'"
+)
+
+
 class Running(Protocol):
     """A daemon that may be replaced by another one on the same home."""
 
@@ -340,6 +346,10 @@ class World:
             return len(asked) >= times
 
         await eventually(find)
+
+    async def stored_result(self, task: str) -> None:
+        """Wait until the result of a call of the teammate with this task is on disk; it is asked on before that."""
+        await eventually(lambda: self.running.daemon.home.query(_RESULTS, task) != [(0,)])
 
     async def release(self) -> None:
         await asyncio.to_thread(self.provider.release)

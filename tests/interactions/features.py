@@ -7,7 +7,7 @@ how the conversation is before anything else. test_pairs.py combines them.
 import asyncio
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from moot.domain.errors import Conflict
 from moot.wire import moot_pb2 as pb
@@ -336,54 +336,65 @@ class TaintTurn(Turn):
         await self.world.requested(f"a stranger says {self.word}")
 
 
-class TaintedTeammateTurn(TeammateTurn):
-    """A teammate reads a stranger's words and reports them; the middle is its model call that sees them."""
+class CallingTeammateTurn(TeammateTurn):
+    """A teammate calls a tool and reports; the middle is its model call after that."""
+
+    teammate: ClassVar[str]
+
+    @property
+    def called(self) -> dict[str, Any]:
+        """The call of the teammate."""
+        raise NotImplementedError
+
+    @property
+    def report(self) -> str:
+        return f"result {self.word}"
+
+    def prepare(self) -> None:
+        task = match(f"task {self.word}")
+        spawn = {"name": "agent_spawn", "arguments": {"agent": self.teammate, "instruction": f"task {self.word}"}}
+        wait = {"name": "agent_wait", "arguments": {"agent_id": "{agent_id}"}}
+        self.world.program(
+            {"match": task, "calls": [self.called]},
+            {"match": task, "text": self.report, "hold": True},
+            {"match": task, "text": self.report},
+            {"match": match(self.word), "calls": [spawn]},
+            {"match": match(self.word), "calls": [wait]},
+            {"match": match(self.word), "text": f"reply {self.word}"},
+        )
+
+    async def reach_middle(self) -> None:
+        await self.world.given(f"task {self.word}", times=2)
+        await self.world.stored_result(f"task {self.word}")
+        assert self.speech is not None
+        await self.speech.until("tool_start", count=2)
+
+
+class TaintedTeammateTurn(CallingTeammateTurn):
+    """A teammate reads a stranger's words and reports them."""
 
     name = "tainted teammate"
+    teammate = "librarian"
 
-    def prepare(self) -> None:
-        task, result = match(f"task {self.word}"), f"result {self.word}: {OUTSIDE} {self.word}"
-        spawn = {"name": "agent_spawn", "arguments": {"agent": "librarian", "instruction": f"task {self.word}"}}
-        wait = {"name": "agent_wait", "arguments": {"agent_id": "{agent_id}"}}
-        self.world.program(
-            {"match": task, "calls": [{"name": "search_outside", "arguments": {"word": self.word}}]},
-            {"match": task, "text": result, "hold": True},
-            {"match": task, "text": result},
-            {"match": match(self.word), "calls": [spawn]},
-            {"match": match(self.word), "calls": [wait]},
-            {"match": match(self.word), "text": f"reply {self.word}"},
-        )
+    @property
+    def called(self) -> dict[str, Any]:
+        return {"name": "search_outside", "arguments": {"word": self.word}}
 
-    async def reach_middle(self) -> None:
-        await self.world.given(f"task {self.word}", times=2)
-        await self.world.stored_result(f"task {self.word}")
-        assert self.speech is not None
-        await self.speech.until("tool_start", count=2)
+    @property
+    def report(self) -> str:
+        return f"result {self.word}: {OUTSIDE} {self.word}"
 
 
-class GraphTurn(TeammateTurn):
-    """A teammate states a fact; the middle is its model call after that. The fact is there once, whatever follows."""
+class GraphTurn(CallingTeammateTurn):
+    """A teammate states a fact. The fact is there once, whatever follows."""
 
     name = "graph"
+    teammate = "ontologist"
 
-    def prepare(self) -> None:
-        spawn = {"name": "agent_spawn", "arguments": {"agent": "ontologist", "instruction": f"task {self.word}"}}
-        wait = {"name": "agent_wait", "arguments": {"agent_id": "{agent_id}"}}
+    @property
+    def called(self) -> dict[str, Any]:
         arguments = {"subject": self.word, "predicate": "knows", "object": "ada"}
-        self.world.program(
-            {"match": match(f"task {self.word}"), "calls": [{"name": "ontology_assert_fact", "arguments": arguments}]},
-            {"match": match(f"task {self.word}"), "text": f"result {self.word}", "hold": True},
-            {"match": match(f"task {self.word}"), "text": f"result {self.word}"},
-            {"match": match(self.word), "calls": [spawn]},
-            {"match": match(self.word), "calls": [wait]},
-            {"match": match(self.word), "text": f"reply {self.word}"},
-        )
-
-    async def reach_middle(self) -> None:
-        await self.world.given(f"task {self.word}", times=2)
-        await self.world.stored_result(f"task {self.word}")
-        assert self.speech is not None
-        await self.speech.until("tool_start", count=2)
+        return {"name": "ontology_assert_fact", "arguments": arguments}
 
     async def finish(self) -> None:
         await super().finish()

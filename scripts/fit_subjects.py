@@ -7,6 +7,9 @@ The shipped classifier has learnt the first three, and would recognise them too 
 learnt no labelled request. `tuning.jsonl` is left out: it is English and has nothing that nobody can do, and with it
 the weight of that would become 0.1.
 
+A second list of weights is for agents that have a vocabulary: fitted to `rare.jsonl`, `practice.jsonl` and
+`outside.jsonl` with those in `tests/routing/vocabularies`.
+
 Then a table says what `router.FROM_ROLES` does to these requests and to those of `tuning.jsonl`. Needs nothing but
 Python, takes two minutes, and writes the same bytes each time.
 """
@@ -27,8 +30,17 @@ from moot.multiagent.routing.classifier import DIRECT, Classifier, decode, load_
 from moot.multiagent.routing.router import FROM_ROLES, Compared, Option, compare, find_signals, weigh
 from moot.multiagent.routing.subject_weights import FILE, SubjectWeights
 from moot.multiagent.routing.text_features import excerpt
+from moot.multiagent.routing.vocabulary_match import NO_VOCABULARIES, VocabularyIndex
 from scripts import train_routing
-from scripts.measure_routing import ALL_TOOLS, LABELLED, find_strangers, load_everybody, load_teams, rows
+from scripts.measure_routing import (
+    ALL_TOOLS,
+    LABELLED,
+    find_strangers,
+    load_everybody,
+    load_teams,
+    load_vocabularies,
+    rows,
+)
 
 # How much a request counts that is for an agent, that is for a role or for nobody, and that fits no agent present.
 FOR_AGENT, FOR_OTHERS, STRANGE = 1.0, 4.0, 0.1
@@ -39,6 +51,8 @@ ROUNDS = 30
 STEPS = (0.0, 0.2, FROM_ROLES, 0.5, 0.7, 1.0)
 FILES = (
     "rare.jsonl", "rare_agents.json", "development.jsonl", "custom.jsonl", "practice.jsonl", "practice_agents.json",
+    "outside.jsonl", "outside_agents.json", "vocabularies/rare.json", "vocabularies/practice.json",
+    "vocabularies/outside.json",
 )  # fmt: skip
 FOLDERS = ("development_agents", "agents")
 
@@ -68,6 +82,21 @@ def train_without_labelled() -> Classifier:
     return decode(train_routing.encode(training))
 
 
+def load_vocabulary_cases(plain: Classifier) -> list[Case]:
+    """Return the requests to fit to among agents that have a vocabulary."""
+    whole = load_classifier()
+    cases = []
+    for name, model in (("rare", plain), ("practice", whole), ("outside", whole)):
+        teams = load_teams(f"{name}_agents.json")
+        indexes = {number: load_vocabularies(f"{name}.json", team) for number, team in teams.items()}
+        own = {agent: number for number, index in indexes.items() for agent in index.agents}
+        for place, row in enumerate(rows(f"{name}.jsonl")):
+            # Requests of `rare` name no team; those for a role are measured with each in turn.
+            number = row.get("team") or own.get(row.get("agent", ""), list(teams)[place % len(teams)])
+            cases.append(make_case(row, teams[number], model, indexes[number]))
+    return [case for case in cases if case.compared.matches[case.nearest].shared is not None]
+
+
 def load_cases(plain: Classifier) -> list[Case]:
     """Return the requests to fit to; `plain` judges those that the shipped classifier has learnt."""
     whole, teams = load_classifier(), load_teams("practice_agents.json")
@@ -91,10 +120,12 @@ def _list_learnt() -> Iterator[tuple[dict[str, Any], list[Agent]]]:
             yield row, everybody
 
 
-def make_case(row: dict[str, Any], team: Sequence[Agent], model: Classifier) -> Case:
+def make_case(
+    row: dict[str, Any], team: Sequence[Agent], model: Classifier, vocabularies: VocabularyIndex = NO_VOCABULARIES
+) -> Case:
     label = row.get("agent") or row.get("role") or row["missing"]
     return Case(
-        compared=compare(excerpt(row["text"]), team, model),
+        compared=compare(excerpt(row["text"]), team, model, vocabularies),
         wanted=(label, row.get("also", label)),
         weight=FOR_AGENT if "agent" in row else FOR_OTHERS,
         is_for_agent="agent" in row,
@@ -154,7 +185,7 @@ def solve(matrix: Sequence[Sequence[float]], values: Sequence[float]) -> list[fl
     return [row[-1] / row[place] for place, row in enumerate(left)]
 
 
-def show_from_roles(cases: Sequence[Case], weights: tuple[float, ...]) -> Iterator[str]:
+def show_from_roles(cases: Sequence[Case], weights: SubjectWeights) -> Iterator[str]:
     """Yield what each step gives: right decisions for agents, for roles and for what fits no agent."""
     groups = {
         "for agents": [case for case in cases if case.is_for_agent],
@@ -166,7 +197,7 @@ def show_from_roles(cases: Sequence[Case], weights: tuple[float, ...]) -> Iterat
         yield f"from roles {step}: {', '.join(parts)}\n"
 
 
-def count_right(cases: Sequence[Case], weights: tuple[float, ...], from_roles: float) -> int:
+def count_right(cases: Sequence[Case], weights: SubjectWeights, from_roles: float) -> int:
     decided = (
         (weigh(case.compared, find_missing(case.compared.roles, ALL_TOOLS), weights, from_roles)[0], case)
         for case in cases
@@ -190,11 +221,15 @@ def digest() -> str:
 def main() -> None:
     plain, everybody = train_without_labelled(), load_everybody()
     cases = load_cases(plain)
-    found = SubjectWeights(weights=fit_weights(cases), learnt_from=digest())
+    with_vocabulary = load_vocabulary_cases(plain)
+    found = SubjectWeights(
+        weights=fit_weights(cases), vocabulary_weights=fit_weights(with_vocabulary), learnt_from=digest()
+    )
     FILE.write_bytes(json.encode(found) + b"\n")
     sys.stdout.write(f"{len(cases)} requests, weights {found.weights}\n")
+    sys.stdout.write(f"{len(with_vocabulary)} with vocabularies, weights {found.vocabulary_weights}\n")
     cases += [make_case(row, everybody, plain) for row in rows("tuning.jsonl")]
-    sys.stdout.writelines(show_from_roles(cases, found.weights))
+    sys.stdout.writelines(show_from_roles(cases, found))
 
 
 if __name__ == "__main__":

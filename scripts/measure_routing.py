@@ -16,14 +16,15 @@ from typing import Any
 
 from moot.agents.registry import Registry
 from moot.domain.agent import ROLES, ROOT, Agent
+from moot.domain.vocabulary import LANGUAGES, Phrases, Vocabulary, digest_definition
 from moot.multiagent.routing.availability import CAPABILITIES
 from moot.multiagent.routing.classifier import DIRECT
 from moot.multiagent.routing.router import Route, Router
+from moot.multiagent.routing.vocabulary_match import NO_VOCABULARIES, VocabularyIndex, build_index
 
 HOME = Path(__file__).parent.parent
 LABELLED = HOME / "tests" / "routing"
 LABELS = (*ROLES, DIRECT)
-LANGUAGES = ("en", "de", "es", "fr", "zh")
 
 # A tool of every family, as in an installation where everything is set up.
 ALL_TOOLS = (
@@ -105,10 +106,28 @@ def load_teams(file: str) -> dict[int, list[Agent]]:
     return teams
 
 
-def judge_team(requests: Sequence[dict[str, Any]], team: Sequence[Agent]) -> list[Judged]:
+def load_vocabularies(file: str, team: Sequence[Agent]) -> VocabularyIndex:
+    """The vocabularies of those agents of a team that have one in a file of tests/routing/vocabularies."""
+    written = json.loads((LABELLED / "vocabularies" / file).read_text(encoding="utf-8"))
+    return build_index([(agent, _read_vocabulary(agent, written[agent.name])) for agent in team if agent.name in written])
+
+
+def _read_vocabulary(agent: Agent, written: dict[str, dict[str, list[str]]]) -> Vocabulary:
+    phrases = (
+        Phrases(language=name, words=tuple(written["words"][name]), requests=tuple(written["requests"][name]))
+        for name in LANGUAGES
+    )
+    return Vocabulary(
+        agent=agent.name, digest=digest_definition(agent), model="", written_at=0.0, phrases=tuple(phrases)
+    )
+
+
+def judge_team(
+    requests: Sequence[dict[str, Any]], team: Sequence[Agent], vocabularies: VocabularyIndex = NO_VOCABULARIES
+) -> list[Judged]:
     """Every request among the same agents, with a tool of every family."""
     router = Router()
-    return [_judge(row, router.route(row["text"], team, ALL_TOOLS)) for row in requests]
+    return [_judge(row, router.route(row["text"], team, ALL_TOOLS, vocabularies)) for row in requests]
 
 
 def judge_rare() -> list[Judged]:

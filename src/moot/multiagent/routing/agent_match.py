@@ -9,11 +9,22 @@ from functools import lru_cache
 from itertools import pairwise
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from moot.domain.agent import Agent
 from moot.multiagent.routing.classifier import UNSUPPORTED, load_classifier
 from moot.multiagent.routing.concepts import load_concepts
-from moot.multiagent.routing.text_features import Reading, features, read, shorten, split_words, stem
+from moot.multiagent.routing.text_features import (
+    EMPTY_WORDS,
+    IGNORED_WORDS,
+    Reading,
+    features,
+    read,
+    shorten,
+    split_words,
+    stem,
+)
+from moot.multiagent.routing.vocabulary_match import Shared
 from moot.multiagent.routing.word_vectors import (
     Meaning,
     combine,
@@ -41,6 +52,8 @@ _DESCRIPTION = 2.2
 _INSTRUCTION, _INSTRUCTION_WEIGHT = 2000, 0.6
 # The weight of the similarity of topics relative to that of vectors.
 _TOPIC_WEIGHT = 0.4
+# The weight of what a request shares with an agent's vocabulary, relative to the similarity of the subjects.
+_VOCABULARY_WEIGHT = 0.6
 # From this share on an agent's description is about mail, telephones, devices or pictures.
 _UNUSUAL = 0.3
 # The number of words of a request that are compared by meaning.
@@ -48,14 +61,6 @@ _MOST_MEANINGS = 24
 # Keywords among the first content words count more: they say what to do, later ones what it is about.
 _EARLY, _LATE, _FIRST = 1.3, 0.8, 3
 
-_EMPTY_WORDS = """
-    a about all an and any are as at be between both by can do does each for from has have how i in into is it its look
-    looks make makes me my no not of on one or other our say says that the their them then they thing things this to
-    under up use used uses using what when where which who will with you your
-"""
-_POLITE_WORDS = "please could would hi hello hey need want like help"
-_EMPTY = frozenset(stem(word) for word in _EMPTY_WORDS.split())
-_POLITE = frozenset(stem(word) for word in _POLITE_WORDS.split())
 # Concepts that say what kind of sentence it is, not what it is about.
 _FORMAL_CONCEPTS = frozenset(
     {"hello", "thanks", "bye", "why", "explain", "difference", "when", "every", "times", "read", "start", "tomorrow"}
@@ -95,8 +100,10 @@ class Match(Struct, frozen=True, kw_only=True):
     capabilities: tuple[str, ...] = ()
     concepts: tuple[str, ...] = ()
     similarity: float = 0.0
-    # The similarity of the subjects, at most 1; 0 is that of any request.
+    # The similarity of the subjects, at most 1; 0 is that of any request. What is shared with a vocabulary is added.
     meaning: float = 0.0
+    # None for an agent without a vocabulary.
+    shared: Shared | None = None
     unusual: float = 0.0
     # The weight of the words in common; 0 if there are none.
     strength: float = 0.0
@@ -108,7 +115,7 @@ Rarity = Callable[[str], float]
 def prepare(text: str) -> Request:
     reading = shorten(read(text))
     concepts = tuple(load_concepts().find(reading))
-    places = find_places(reading, _EMPTY | _POLITE)[:_MOST_MEANINGS]
+    places = find_places(reading, IGNORED_WORDS)[:_MOST_MEANINGS]
     return Request(reading, concepts, combine((1.0, place) for place in places))
 
 
@@ -118,8 +125,8 @@ def profile(agent: Agent) -> Profile:
     reading = read(_describe(agent))
     name = tuple(split_words(agent.name.replace("-", " ")))
     keywords = tuple((keyword, tuple(split_words(keyword))) for keyword in agent.keywords if split_words(keyword))
-    capabilities = tuple((name, frozenset(split_words(name.replace("-", " "))) - _EMPTY) for name in agent.capabilities)
-    described = frozenset(split_words(f"{agent.description} {agent.accepts}")) - _EMPTY
+    capabilities = tuple((name, frozenset(split_words(name.replace("-", " "))) - EMPTY_WORDS) for name in agent.capabilities)
+    described = frozenset(split_words(f"{agent.description} {agent.accepts}")) - EMPTY_WORDS
     meaning = _find_meaning(agent, reading)
     return Profile(
         name=name,
@@ -141,9 +148,9 @@ def _describe(agent: Agent) -> str:
 
 def _find_meaning(agent: Agent, reading: Reading) -> Meaning | None:
     """Return the meaning of an agent: mostly of its description, and a little of its instruction."""
-    described = [(1.0, place) for place in find_places(reading, _EMPTY | _POLITE)]
+    described = [(1.0, place) for place in find_places(reading, IGNORED_WORDS)]
     instruction = read(agent.instruction[:_INSTRUCTION])
-    places = dict.fromkeys(find_places(instruction, _EMPTY | _POLITE))
+    places = dict.fromkeys(find_places(instruction, IGNORED_WORDS))
     # A long instruction must not outweigh the description.
     weight = _INSTRUCTION_WEIGHT * min(1.0, len(described) / max(1, len(places)))
     return combine([*described, *((weight, place) for place in places)])
@@ -156,16 +163,24 @@ def _find_unusual(reading: Reading) -> float:
     return min(1.0, shares[UNSUPPORTED] / _UNUSUAL)
 
 
-def match(request: Request, agent: Agent, rarity: Rarity, *, by_subject: bool) -> Match:
+def match(
+    request: Request, agent: Agent, rarity: Rarity, *, by_subject: bool, shared: Shared | None = None
+) -> Match:
     """Return what a request has in common with an agent; subjects are compared only with `by_subject`."""
     about = profile(agent)
-    if not by_subject or request.meaning is None or about.meaning is None:
+    if not by_subject:
         return match_words(request.reading.words, agent, rarity)
+    meaning = _compare_meaning(request, about) + (_VOCABULARY_WEIGHT * shared.strength if shared else 0.0)
+    concepts = tuple(sorted(about.concepts.intersection(request.concepts)))
+    return replace(_match_words(request.reading.words, about, rarity, concepts, meaning), shared=shared)
+
+
+def _compare_meaning(request: Request, about: Profile) -> float:
+    if request.meaning is None or about.meaning is None:
+        return 0.0
     alike = compare_vectors(request.meaning, about.meaning) - about.expected
     alike += _TOPIC_WEIGHT * compare_topics(request.meaning, about.meaning)
-    meaning = max(0.0, alike / (1 + _TOPIC_WEIGHT))
-    concepts = tuple(sorted(about.concepts.intersection(request.concepts)))
-    return _match_words(request.reading.words, about, rarity, concepts, meaning)
+    return max(0.0, alike / (1 + _TOPIC_WEIGHT))
 
 
 def match_words(words: Sequence[str], agent: Agent, rarity: Rarity) -> Match:
@@ -182,7 +197,7 @@ def _match_words(
     keywords = [(keyword, parts) for keyword, parts in about.keywords if within(parts, words)]
     whole = [(name, parts) for name, parts in about.capabilities if parts and parts <= seen]
     partly = [parts & seen for _, parts in about.capabilities if parts & seen]
-    alike = _alike(seen - _EMPTY, about.described, rarity)
+    alike = _alike(seen - EMPTY_WORDS, about.described, rarity)
     # A word that is both a keyword and part of a capability counts once.
     counted = frozenset(part for _, parts in keywords for part in parts)
     opening = _opening(words) if keywords else frozenset()
@@ -206,7 +221,7 @@ def _match_words(
 
 def _opening(words: Sequence[str]) -> frozenset[str]:
     """Return the first content words, because people usually begin with what they want."""
-    return frozenset([word for word in words if word not in _EMPTY and word not in _POLITE][:_FIRST])
+    return frozenset([word for word in words if word not in IGNORED_WORDS][:_FIRST])
 
 
 def _rarest(parts: frozenset[str], rarity: Rarity) -> float:

@@ -24,8 +24,9 @@ from moot.multiagent.routing.classifier import (
     find_rarity,
     load_classifier,
 )
-from moot.multiagent.routing.subject_weights import load_subject_weights
+from moot.multiagent.routing.subject_weights import SubjectWeights, load_subject_weights
 from moot.multiagent.routing.text_features import excerpt, features, readable, spell
+from moot.multiagent.routing.vocabulary_match import NO_VOCABULARIES, VocabularyIndex
 
 # Words that a request and an agent have in common count from this strength on: one rare keyword, or a few common ones.
 _FAINT = 0.35
@@ -35,10 +36,10 @@ _HALF = 0.8
 _RELATED = 0.2
 # Added to shares before their logarithm is taken.
 _LEAST_SHARE = 0.02
-# The most that a subject alone gives to agents, so that it never makes a decision certain.
-_MOST_BY_SUBJECT = 0.75
+# The most that a subject gives to agents without and with a vocabulary, so that it never makes a decision certain.
+_MOST_BY_SUBJECT, _MOST_BY_VOCABULARY = 0.75, 0.9
 # How much of that they take from roles. Requests for tuning would favour more; roles would lose among many agents.
-FROM_ROLES = 0.35
+FROM_ROLES, FROM_ROLES_BY_VOCABULARY = 0.35, 0.85
 # How much faster more similar agents gain.
 _SHARP = 30.0
 # How much of the share of advice counts as a direct answer: requests for roles are sometimes taken for advice.
@@ -114,20 +115,34 @@ class Option(Struct, frozen=True):
 class Router:
     """Routes requests. Deterministic in request, agents and tools; reads files at the first request only."""
 
-    def route(self, text: str, agents: Sequence[Agent], tools: Collection[str]) -> Route:
+    def route(
+        self,
+        text: str,
+        agents: Sequence[Agent],
+        tools: Collection[str],
+        vocabularies: VocabularyIndex = NO_VOCABULARIES,
+    ) -> Route:
         text = excerpt(text)
         model = load_classifier()
-        compared = compare(text, agents, model)
-        options = weigh(compared, find_missing(compared.roles, tuple(tools)), load_subject_weights().weights)
+        compared = compare(text, agents, model, vocabularies)
+        options = weigh(compared, find_missing(compared.roles, tuple(tools)), load_subject_weights())
         classified = _explain_classification(text, compared.shares, compared.known, model)
         by_name = {agent.name: agent for agent in agents}
         return _decide(by_name, compared.matches, options, classified, compared.called, tools)
 
 
-def compare(text: str, agents: Sequence[Agent], model: Classifier) -> Compared:
+def compare(
+    text: str, agents: Sequence[Agent], model: Classifier, vocabularies: VocabularyIndex = NO_VOCABULARIES
+) -> Compared:
     request = prepare(text)
     roles = frozenset(agent.name for agent in agents if agent.source is AgentSource.BUILT_IN and agent.name in ROLES)
-    matches = {agent.name: match(request, agent, find_rarity, by_subject=agent.name not in roles) for agent in agents}
+    shared = vocabularies.compare(request.reading)
+    matches = {
+        agent.name: match(
+            request, agent, find_rarity, by_subject=agent.name not in roles, shared=shared.get(agent.name)
+        )
+        for agent in agents
+    }
     found = features(request.reading, request.concepts) | _keyword_features({name: matches[name] for name in roles})
     known = model.look_up(found)
     return Compared(
@@ -148,10 +163,10 @@ def _keyword_features(matches: dict[str, Match]) -> set[str]:
 def weigh(
     compared: Compared,
     missing: dict[str, Capability],
-    by_subject: Sequence[float],
+    by_subject: SubjectWeights,
     from_roles: float = FROM_ROLES,
 ) -> list[Option]:
-    """Return all possible targets of the request, most likely first."""
+    """Return all possible targets of the request, most likely first. `from_roles` is for agents without vocabulary."""
     roles = compared.roles
     shares, weights = _share_with_agents(compared.shares, compared.untrained_matches, by_subject, from_roles)
     for name in roles:
@@ -167,7 +182,7 @@ def weigh(
 
 
 def _share_with_agents(
-    shares: dict[str, float], untrained: dict[str, Match], by_subject: Sequence[float], from_roles: float
+    shares: dict[str, float], untrained: dict[str, Match], by_subject: SubjectWeights, from_roles: float
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return the classifier's reduced shares, and the weights of the agents that it was not trained on.
 
@@ -176,11 +191,15 @@ def _share_with_agents(
     """
     if not untrained:
         return shares, {}
-    near = max(common.meaning for common in untrained.values())
-    likely = {name: math.exp(_SHARP * (common.meaning - near)) for name, common in untrained.items()}
+    nearest = max(untrained.values(), key=lambda common: common.meaning)
+    likely = {name: math.exp(_SHARP * (common.meaning - nearest.meaning)) for name, common in untrained.items()}
     fits = sum(likely.values())
     clear = max(shares[name] for name in ROLES) ** _CLEAR
-    taken = (1 - _SUBJECT_YIELD * clear) * _estimate(find_signals(shares, untrained), by_subject)
+    taken = _estimate(find_signals(shares, untrained), by_subject)
+    if nearest.shared is None:
+        taken *= 1 - _SUBJECT_YIELD * clear
+    else:
+        from_roles = FROM_ROLES_BY_VOCABULARY
     given = {label: share * taken * (from_roles if label in ROLES else 1.0) for label, share in shares.items()}
     free = sum(given.values())
     weights = {
@@ -193,8 +212,9 @@ def _share_with_agents(
 def find_signals(shares: dict[str, float], untrained: dict[str, Match]) -> tuple[float, ...]:
     """Return what shows whether a request is for the agent of the most similar subject; () if no subject is similar.
 
-    In the order of `SubjectWeights.weights`: 1, the similarity, how far it is ahead of the next, and the logarithms of
-    the shares of advice, of direct answers and of what nobody can do.
+    In the order of `SubjectWeights`: 1, the similarity, how far it is ahead of the next, and the logarithms of the
+    shares of advice, of direct answers and of what nobody can do. If the agent has a vocabulary, what the request
+    shares with it is the last.
     """
     first, *others = sorted(untrained.values(), key=lambda common: -common.meaning)
     if not first.meaning:
@@ -202,14 +222,18 @@ def find_signals(shares: dict[str, float], untrained: dict[str, Match]) -> tuple
     lead = first.meaning - max((common.meaning for common in others), default=first.meaning)
     unsupported = shares[UNSUPPORTED] * (1 - first.unusual)
     logs = (math.log(share + _LEAST_SHARE) for share in (shares[ADVICE], shares[DIRECT], unsupported))
-    return (1.0, first.meaning, lead, *logs)
+    signals = (1.0, first.meaning, lead, *logs)
+    return signals if first.shared is None else (*signals, first.shared.strength)
 
 
-def _estimate(signals: Sequence[float], weights: Sequence[float]) -> float:
+def _estimate(signals: Sequence[float], by_subject: SubjectWeights) -> float:
     """Return how likely the request is for one of these agents, judged by its subject."""
     if not signals:
         return 0.0
-    return _MOST_BY_SUBJECT / (1 + math.exp(-sum(map(mul, weights, signals))))
+    has_vocabulary = len(signals) == len(by_subject.vocabulary_weights)
+    weights = by_subject.vocabulary_weights if has_vocabulary else by_subject.weights
+    most = _MOST_BY_VOCABULARY if has_vocabulary else _MOST_BY_SUBJECT
+    return most / (1 + math.exp(-sum(map(mul, weights, signals))))
 
 
 def _explain_classification(text: str, shares: dict[str, float], known: Known, model: Classifier) -> str:
@@ -275,6 +299,7 @@ def _explain_match(best: Option, matches: dict[str, Match], called: frozenset[st
     parts = [f"{best.agent} is asked for by name"] if best.agent in called else []
     parts += [f"keywords {_join(common.keywords)}"] if common.keywords else []
     parts += [f"capabilities {_join(common.capabilities)}"] if common.capabilities else []
+    parts += [f"words of its vocabulary {_join(common.shared.words)}"] if common.shared and common.shared.words else []
     parts += [f"subjects {_join(common.concepts)}"] if common.concepts else []
     parts += [f"description alike to {common.similarity:.2f}"] if common.similarity else []
     parts += [f"subject alike to {common.meaning:.2f}"] if common.meaning >= _RELATED else []

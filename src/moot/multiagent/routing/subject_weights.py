@@ -12,8 +12,10 @@ FILE = Path(__file__).with_name("subject_weights.json")
 
 
 class SubjectWeights(Struct, frozen=True, kw_only=True):
-    # Of the signals that `router.find_signals` returns, in a logistic function.
+    # Of the signals that `router.find_signals` returns, in a logistic function: where the agent of the most similar
+    # subject has no vocabulary, and where it has one.
     weights: tuple[float, ...]
+    vocabulary_weights: tuple[float, ...]
     # A digest of what the weights were fitted to.
     learnt_from: str
 

@@ -131,7 +131,7 @@ def split_words(text: str) -> list[str]:
 
 def detect_language(raw: Sequence[str], marks: str = "") -> str:
     """Return the language with the most function words and letters in `marks`; "" for none or a draw."""
-    if any("\u3400" <= word[0] <= "\u9fff" for word in raw):
+    if any(map(is_han, raw)):
         return "zh"
     counts: dict[str, float] = {}
     for word in raw:
@@ -147,6 +147,11 @@ def detect_language(raw: Sequence[str], marks: str = "") -> str:
     if not ranked or (len(ranked) > 1 and counts[ranked[0]] == counts[ranked[1]]):
         return ""
     return ranked[0]
+
+
+def is_han(word: str) -> bool:
+    """Return whether a word is Chinese."""
+    return "\u3400" <= word[0] <= "\u9fff"
 
 
 def is_function_word(word: str, language: str) -> bool:
@@ -194,7 +199,7 @@ def features(reading: Reading, concepts: Iterable[str]) -> set[str]:
     # Prefixes match despite different endings and most typing errors.
     found |= {f"{size}:{word[:size]}" for size in _PREFIXES for word in words if len(word) >= size and word.isalpha()}
     if reading.language == "zh":
-        found |= {f"u:{each}" for run in reading.raw if "\u3400" <= run[0] <= "\u9fff" for each in run}
+        found |= {f"u:{each}" for run in reading.raw if is_han(run) for each in run}
     found.add(f"#{_length(len(words))}")
     found.add(f"@{reading.language}")
     if words:
@@ -227,3 +232,15 @@ def _spell(feature: str, whole: dict[str, str]) -> str:
     parts: list[str] = re.split(r"[ |]", feature.removeprefix("1:").removeprefix("~"))
     between = " … " if feature.startswith("~") else " "
     return f"“{between.join(whole.get(part, part) for part in parts if part != '^')}”"
+
+
+_EMPTY = """
+    a about all an and any are as at be between both by can do does each for from has have how i in into is it its look
+    looks make makes me my no not of on one or other our say says that the their them then they thing things this to
+    under up use used uses using what when where which who will with you your
+"""
+_POLITE = "please could would hi hello hey need want like help"
+# English words, without endings, that say nothing about what a text is about.
+EMPTY_WORDS = frozenset(stem(word) for word in _EMPTY.split())
+# Those, and words of politeness.
+IGNORED_WORDS = EMPTY_WORDS | {stem(word) for word in _POLITE.split()}

@@ -1,0 +1,103 @@
+"""Compares a request with the vocabularies of agents (domain/vocabulary.py): the words that people use for each.
+
+`router` uses it beside agent_match. Words count by their rarity, and the more the fewer agents have them; beginnings of
+words count as well, because endings and compounds differ.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from moot.domain.agent import Agent
+from moot.domain.vocabulary import INSTRUCTION_LENGTH, Vocabulary
+from moot.multiagent.routing.classifier import find_rarity
+from moot.multiagent.routing.text_features import IGNORED_WORDS, Reading, is_function_word, is_han, read, stem
+
+# What a word counts in a request of the vocabulary, and in the definition; in the list of words it counts 1.
+_IN_REQUEST, _IN_DEFINITION = 0.5, 0.7
+# What the beginning of a word counts, by its length; a rare word counts 1, and every word at least so much.
+_PREFIXES = {4: 0.3, 5: 0.5, 6: 0.7}
+_LEAST_RARITY = 0.2
+# Added to the number of features of a request, whose square root its strength is divided by.
+_SHORTEST = 3
+_SHOWN = 4
+
+
+class Shared(Struct, frozen=True):
+    """What a request shares with the vocabulary of an agent."""
+
+    # 0 if nothing.
+    strength: float = 0.0
+    # The words of the request, for the reasons of a decision.
+    words: tuple[str, ...] = ()
+
+
+class VocabularyIndex(Struct, frozen=True):
+    """The vocabularies of a team, by word."""
+
+    # The agents that have a vocabulary.
+    agents: frozenset[str] = frozenset()
+    # The agents that a feature occurs for, each with its weight.
+    weights: dict[str, tuple[tuple[str, float], ...]] = {}
+
+    def compare(self, reading: Reading) -> dict[str, Shared]:
+        """Return what the request shares with each agent that has a vocabulary."""
+        found = dict.fromkeys(_find_features(reading))
+        strengths = dict.fromkeys(self.agents, 0.0)
+        words: dict[str, list[str]] = {agent: [] for agent in self.agents}
+        for feature in found:
+            for agent, weight in self.weights.get(feature, ()):
+                strengths[agent] += weight
+                words[agent].append(feature)
+        size = math.sqrt(_SHORTEST + len(found))
+        whole = {stem(word): word for word in reading.raw}
+        return {
+            agent: Shared(
+                strength / size,
+                tuple(whole.get(each, each) for each in words[agent] if each[-1] != "*")[:_SHOWN],
+            )
+            for agent, strength in strengths.items()
+        }
+
+
+NO_VOCABULARIES = VocabularyIndex()
+
+
+def build_index(agents: Sequence[tuple[Agent, Vocabulary]]) -> VocabularyIndex:
+    features = {agent.name: _weigh_features(agent, vocabulary) for agent, vocabulary in agents}
+    counts = Counter(feature for each in features.values() for feature in each)
+    weights: dict[str, list[tuple[str, float]]] = {}
+    for name, weighed in features.items():
+        for feature, weight in weighed.items():
+            rarity = math.log(1 + len(features) / counts[feature])
+            weights.setdefault(feature, []).append((name, weight * rarity * _find_rarity(feature)))
+    return VocabularyIndex(frozenset(features), {feature: tuple(each) for feature, each in weights.items()})
+
+
+def _weigh_features(agent: Agent, vocabulary: Vocabulary) -> dict[str, float]:
+    definition = f"{agent.name.replace('-', ' ')}. {agent.description} {agent.instruction[:INSTRUCTION_LENGTH]}"
+    weights = dict.fromkeys(_find_features(read(definition)), _IN_DEFINITION)
+    for phrases in vocabulary.phrases:
+        for request in phrases.requests:
+            for feature in _find_features(read(request)):
+                weights.setdefault(feature, _IN_REQUEST)
+        for word in phrases.words:
+            weights |= dict.fromkeys(_find_features(read(word)), 1.0)
+    return weights
+
+
+def _find_features(reading: Reading) -> Iterator[str]:
+    """Yield the words of a text that say something, without endings, and the beginnings of long ones."""
+    formal = {stem(word) for word in reading.raw if is_function_word(word, reading.language)} | IGNORED_WORDS
+    yield from (word for word in reading.words if word not in formal and word[0] != "<")
+    for word in reading.raw:
+        if not is_han(word) and stem(word) not in formal:
+            yield from (f"{word[:size]}*" for size in _PREFIXES if len(word) > size)
+
+
+def _find_rarity(feature: str) -> float:
+    if feature[-1] == "*":
+        return _PREFIXES[len(feature) - 1]
+    return max(_LEAST_RARITY, find_rarity(feature))

@@ -32,7 +32,8 @@ SUFFIXES = (".py", ".md", ".proto", ".sql", "/")
 # The modules of the domain whose public classes are concepts.
 CONCEPTS = (
     "agent", "approval", "ask", "conversation", "events", "memory", "message", "note", "owner", "prompt",
-    "recovery", "run", "run_view", "scope", "skill", "step_record", "task", "trace", "usage", "workflow",
+    "recovery", "run", "run_view", "scope", "skill", "step_record", "task", "trace", "usage", "vocabulary",
+    "workflow",
 )  # fmt: skip
 ENUMS: tuple[type[StrEnum], ...] = (
     Outcome, run.RunStatus, run.RunKind, run.Delivery, ask.AskKind, ask.AskState, approval.Decision,

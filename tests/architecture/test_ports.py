@@ -77,6 +77,7 @@ PORTS = {
     "Learnings": stored("learnings.SqliteLearnings", "knowledge.MemoryLearnings", "_knowledge"),
     "McpDecisions": stored("mcp_decisions.SqliteMcpDecisions", "agent_data.MemoryMcpDecisions", "_shelves"),
     "Workflows": stored("workflows.SqliteWorkflows", "workflows.MemoryWorkflows", "_workflows"),
+    "VocabularyStore": stored("vocabularies.SqliteVocabularies", "vocabularies.MemoryVocabularies", "_vocabularies"),
     "SecretStore": stored("secrets.SqliteSecrets", "secrets.MemorySecrets", "_shelves"),
     "KeyStore": stored("keys.SqliteKeys", "secrets.MemoryKeys", "_shelves"),
     "Clock": Port("moot.daemon.clock.SystemClock", "tests.simulation.clock.VirtualClock", "contracts/test_clock.py"),

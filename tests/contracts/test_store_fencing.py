@@ -278,7 +278,7 @@ BESIDE = {
 }
 BESIDE_PORTS = {
     *("daemons", "documents", "memories", "tasks", "graph", "mcp_decisions", "secrets", "keys"),
-    *("knowledge", "learnings", "inquiries"),
+    *("knowledge", "learnings", "inquiries", "vocabularies"),
 }
 
 

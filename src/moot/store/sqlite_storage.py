@@ -26,6 +26,7 @@ from moot.store.sqlite import SqliteStore
 from moot.store.steps import SqliteSteps
 from moot.store.tasks import SqliteTasks
 from moot.store.traces import SqliteTraces
+from moot.store.vocabularies import SqliteVocabularies
 from moot.store.workflows import SqliteWorkflows
 
 
@@ -54,6 +55,7 @@ def build_storage(store: SqliteStore) -> Storage:
         traces=SqliteTraces(store),
         retention=SqliteRetention(store),
         workflows=SqliteWorkflows(store),
+        vocabularies=SqliteVocabularies(store),
         count_commits=lambda: store.commits,
         reserve_event_numbers=partial(event_numbers.reserve, store),
     )

@@ -14,6 +14,7 @@ from moot.domain.ports.rag import DocumentIndex
 from moot.domain.ports.secrets import KeyStore, SecretStore
 from moot.domain.ports.store import AskStore, CommitCounts, RuleStore, Store
 from moot.domain.ports.traces import Retention, StepStore, TraceStore
+from moot.domain.ports.vocabularies import VocabularyStore
 from moot.domain.ports.workflows import Workflows
 
 
@@ -41,6 +42,7 @@ class Storage(Struct, frozen=True, kw_only=True):
     traces: TraceStore
     retention: Retention
     workflows: Workflows
+    vocabularies: VocabularyStore
     # Returns what was committed since the storage was opened.
     count_commits: Callable[[], CommitCounts]
     # Reserves this many event numbers that were never reserved before; returns the last of them.

@@ -28,6 +28,7 @@ from moot.domain.step_record import Part, StepRecord
 from moot.domain.task import Task
 from moot.domain.trace import TraceNote
 from moot.domain.usage import RunUsage, UsageRow
+from moot.domain.vocabulary import Vocabulary
 from moot.store.memory.account_rows import SecretRow, TokenRow
 from moot.store.memory.document_tables import DocumentRow, PassageRow, SourceRow
 from moot.store.memory.graph_tables import GraphEntityRow, GraphFactRow, GraphPropertyRow, GraphTermRow
@@ -292,6 +293,7 @@ class Database:
         # The newest number of a source that each owner has seen.
         self.document_labels: Table[ConversationKey, int] = Table(journal)
         self.mcp_decisions: Table[tuple[str, str, str], TextDecision] = Table(journal)
+        self.vocabularies: Table[str, Vocabulary] = Table(journal)
         self.tokens: Table[str, TokenRow] = Table(journal, name=lambda row: row.token.name)
         # By name and owner.
         self.secrets: Table[tuple[str, str], SecretRow] = Table(journal)

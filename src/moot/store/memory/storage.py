@@ -23,6 +23,7 @@ from moot.store.memory.secrets import MemoryKeys, MemorySecrets
 from moot.store.memory.store import MemoryStore
 from moot.store.memory.traces import MemorySteps, MemoryTraces
 from moot.store.memory.transactions import Latency, no_latency
+from moot.store.memory.vocabularies import MemoryVocabularies
 from moot.store.memory.workflows import MemoryWorkflows
 
 
@@ -63,6 +64,7 @@ def build_memory_storage(store: MemoryStore) -> Storage:
         traces=MemoryTraces(transactions),
         retention=MemoryRetention(transactions),
         workflows=MemoryWorkflows(transactions),
+        vocabularies=MemoryVocabularies(transactions),
         count_commits=lambda: transactions.commits,
         reserve_event_numbers=reserve_event_numbers,
     )

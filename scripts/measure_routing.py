@@ -109,7 +109,9 @@ def load_teams(file: str) -> dict[int, list[Agent]]:
 def load_vocabularies(file: str, team: Sequence[Agent]) -> VocabularyIndex:
     """The vocabularies of those agents of a team that have one in a file of tests/routing/vocabularies."""
     written = json.loads((LABELLED / "vocabularies" / file).read_text(encoding="utf-8"))
-    return build_index([(agent, _read_vocabulary(agent, written[agent.name])) for agent in team if agent.name in written])
+    return build_index(
+        [(agent, _read_vocabulary(agent, written[agent.name])) for agent in team if agent.name in written]
+    )
 
 
 def _read_vocabulary(agent: Agent, written: dict[str, dict[str, list[str]]]) -> Vocabulary:

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from functools import cache
 
 from moot.domain.agent import ROLES
+from moot.domain.vocabulary import LANGUAGES
 from scripts.measure_routing import (
     HOME,
     LABELS,
-    LANGUAGES,
     Judged,
     Result,
     judge,
@@ -21,7 +21,6 @@ from scripts.measure_routing import (
 )
 
 TARGET = HOME / "docs" / "routing.md"
-NAMES = {"en": "English", "de": "German", "es": "Spanish", "fr": "French", "zh": "Chinese"}
 
 PAGE = """\
 # Routing
@@ -261,7 +260,7 @@ def document() -> str:
         count=sum(map(len, kinds.values())),
         parts="\n".join(table_row(names[kind], judged) for kind, judged in kinds.items()),
         whole=table_row("**all**", [one for judged in kinds.values() for one in judged]),
-        languages="\n".join(table_row(NAMES[name], judged) for name, judged in by_language.items()),
+        languages="\n".join(table_row(LANGUAGES[name], judged) for name, judged in by_language.items()),
         roles="\n".join(
             f"| {name} | {one.right} | {one.count} | {one.accuracy:.0%} |" for name, one in by_role.items()
         ),
@@ -271,7 +270,7 @@ def document() -> str:
         blind_parts="\n".join(table_row(names[kind], judged) for kind, judged in blind.items()),
         blind_whole=table_row("**all**", [one for judged in blind.values() for one in judged]),
         blind_languages="\n".join(
-            table_row(NAMES[name], [one for one in blind["role"] if one.language == name]) for name in LANGUAGES
+            table_row(LANGUAGES[name], [one for one in blind["role"] if one.language == name]) for name in LANGUAGES
         ),
         blind_others=len(load_everybody("blind_agents")) - len(ROLES),
         blind_crowded=total(crowded_blind),
@@ -280,19 +279,19 @@ def document() -> str:
         everyday_parts="\n".join(table_row(names[kind], judged) for kind, judged in everyday.items()),
         everyday_whole=table_row("**all**", all_everyday),
         everyday_languages="\n".join(
-            table_row(NAMES[name], [one for one in all_everyday if one.language == name]) for name in LANGUAGES
+            table_row(LANGUAGES[name], [one for one in all_everyday if one.language == name]) for name in LANGUAGES
         ),
         independent_count=len(all_independent),
         independent_parts="\n".join(table_row(names[kind], judged) for kind, judged in independent.items()),
         independent_whole=table_row("**all**", all_independent),
         independent_languages="\n".join(
-            table_row(NAMES[name], [one for one in all_independent if one.language == name]) for name in LANGUAGES
+            table_row(LANGUAGES[name], [one for one in all_independent if one.language == name]) for name in LANGUAGES
         ),
         usual_count=len(all_usual),
         usual_parts="\n".join(table_row(names[kind], judged) for kind, judged in usual.items()),
         usual_whole=table_row("**all**", all_usual),
         usual_languages="\n".join(
-            table_row(NAMES[name], [one for one in all_usual if one.language == name]) for name in LANGUAGES
+            table_row(LANGUAGES[name], [one for one in all_usual if one.language == name]) for name in LANGUAGES
         ),
         rare=total(judge_rare()),
         strange=total(strangers),

@@ -134,6 +134,8 @@ class AgentConfig(Struct, frozen=True, kw_only=True):
     agents_dir: str = ""
     # Folders with agent files written for other programs.
     foreign_dirs: tuple[str, ...] = ()
+    # Whether a model writes what people say when they need an agent (domain/vocabulary.py), and requests are compared.
+    vocabulary: bool = True
 
 
 class RunLedgerConfig(Struct, frozen=True, kw_only=True):

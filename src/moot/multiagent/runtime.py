@@ -13,7 +13,7 @@ from msgspec import Struct
 from moot.agents.registry import Registry
 from moot.domain.config import Config
 from moot.domain.conversation import ConversationKey
-from moot.domain.events import RunEnded
+from moot.domain.events import ConfigReloaded, Event, RunEnded
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.model import Model
 from moot.domain.ports.project import ReadProject, read_nothing
@@ -50,6 +50,7 @@ from moot.multiagent.peers.daemons.link import DaemonLink
 from moot.multiagent.peers.peers import PeerDependencies, Peers
 from moot.multiagent.roles.role_briefs import RoleBriefs
 from moot.multiagent.roles.worker_facts import WorkerFacts
+from moot.multiagent.routing.vocabulary_writer import VocabularyWriter, VocabularyWriterDependencies
 from moot.multiagent.team import Team
 from moot.multiagent.teammates import control
 from moot.multiagent.teammates.briefing import Briefs
@@ -119,8 +120,14 @@ class Runtime:
             find_step=self.find_step,
         )
         self.traces = Traces(store=storage.traces, redact=redactor.for_log, clock=clock)
+        self.vocabularies = self._build_vocabularies()
         self.team = Team(
-            registry=d.registry, tools=d.tools, config=lambda: config.current, traces=self.traces, clock=clock
+            registry=d.registry,
+            tools=d.tools,
+            config=lambda: config.current,
+            traces=self.traces,
+            clock=clock,
+            vocabularies=self.vocabularies,
         )
         self.requests = RequestFactory(
             agents=self.team.resolve_agent,
@@ -149,6 +156,7 @@ class Runtime:
         d.bus.observe(self.traces.read, *TRACED)
         d.bus.observe(d.notes.on_run_ended, RunEnded)
         d.bus.observe(self._build_librarian().on_run_ended, RunEnded)
+        d.bus.observe(self._on_reloaded, ConfigReloaded)
 
     @property
     def dependencies(self) -> RuntimeDependencies:
@@ -166,6 +174,8 @@ class Runtime:
             self.runs.resume(run)
         self.teammates.resume()
         await self.peers.start()
+        await self.vocabularies.start()
+        self.team.write_vocabularies()
         reach("daemon.resumed")
 
     def close(self) -> None:
@@ -176,6 +186,24 @@ class Runtime:
     async def expire_traces(self) -> None:
         """Delete one batch of data older than the configured retention."""
         await self._retention.expire()
+
+    def _on_reloaded(self, _: Event) -> None:
+        self.vocabularies.retry()
+        self.team.write_vocabularies()
+
+    def _build_vocabularies(self) -> VocabularyWriter:
+        d = self._d
+        return VocabularyWriter(
+            VocabularyWriterDependencies(
+                store=d.storage.vocabularies,
+                agents=d.registry.get,
+                models=d.models,
+                config=lambda: d.config.current,
+                complete=CountedCompletion(d.storage.store),
+                supervisor=d.supervisor,
+                clock=d.clock,
+            )
+        )
 
     def _build_gate(self, sealed: SealedArguments) -> Gate:
         d = self._d

@@ -21,6 +21,8 @@ from moot.engine.tool_registry import ToolRegistry
 from moot.multiagent.abilities import adapt_agent
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Route, Router
+from moot.multiagent.routing.vocabulary_match import VocabularyIndex, build_index
+from moot.multiagent.routing.vocabulary_writer import VocabularyWriter
 
 # Agent files are checked for changes at most this often.
 _LOOK_AGAIN_SECONDS = 0.05
@@ -35,12 +37,14 @@ class Team:
         config: Callable[[], Config],
         traces: TraceNotes,
         clock: Clock,
+        vocabularies: VocabularyWriter,
     ) -> None:
         self._registry = registry
         self._tools = tools
         self._config = config
         self._traces = traces
         self._clock = clock
+        self._vocabularies = vocabularies
         self._router = Router()
         self._look_again_at = 0.0
         # The root agent as its file defines it, the partition, and the agent with the scope that this leaves it.
@@ -50,6 +54,8 @@ class Team:
         # Agents as their files define them, whether they keep memories, why they lack their tools, and what that makes
         # of them.
         self._adapted: dict[str, tuple[Agent, bool, str, Agent]] = {}
+        # The vocabularies of the teammates, with the partition and the edition of vocabularies they are of.
+        self._index: tuple[Partition, int, bool, VocabularyIndex] | None = None
         # The tools, the edition of the agents, whether all keep memories, and the blocked tools, that the partition was
         # made from.
         self._partition: tuple[Mapping[str, Tool], int, bool, tuple[str, ...], Partition] | None = None
@@ -135,7 +141,22 @@ class Team:
 
     def route(self, text: str) -> Route:
         partition = self.partition()
-        return self._router.route(text, partition.teammates(), partition.divided)
+        return self._router.route(text, partition.teammates(), partition.divided, self._index_vocabularies(partition))
+
+    def write_vocabularies(self) -> None:
+        """Begin to write the vocabularies that are missing, if there are teammates."""
+        if self._config().has_teammates:
+            self._vocabularies.write_missing(self.partition().teammates())
+
+    def _index_vocabularies(self, partition: Partition) -> VocabularyIndex:
+        edition, is_used = self._vocabularies.edition, self._config().agent.vocabulary
+        known = self._index
+        if known is None or known[0] is not partition or known[1:3] != (edition, is_used):
+            self.write_vocabularies()
+            found = ((agent, self._vocabularies.find(agent)) for agent in partition.teammates())
+            index = build_index([(agent, vocabulary) for agent, vocabulary in found if vocabulary is not None])
+            known = self._index = (partition, edition, is_used, index)
+        return known[3]
 
     def choose(self, context: RunContext, instruction: str) -> Route:
         """Return the route of an instruction without a named teammate; record it in the trace of the calling run."""

@@ -35,6 +35,13 @@ AGENT_KEYS = (
         "[]",
         _check_folders,
     ),
+    Key(
+        "vocabulary",
+        bool,
+        "With `multiAgent`, let the default model write once for each of your agents what people say when they need it,"
+        " by which requests are routed. Small models do not. Costs model calls.",
+        "true",
+    ),
 )
 
 RUN_LEDGER_KEYS = (

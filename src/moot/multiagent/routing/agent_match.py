@@ -125,7 +125,9 @@ def profile(agent: Agent) -> Profile:
     reading = read(_describe(agent))
     name = tuple(split_words(agent.name.replace("-", " ")))
     keywords = tuple((keyword, tuple(split_words(keyword))) for keyword in agent.keywords if split_words(keyword))
-    capabilities = tuple((name, frozenset(split_words(name.replace("-", " "))) - EMPTY_WORDS) for name in agent.capabilities)
+    capabilities = tuple(
+        (name, frozenset(split_words(name.replace("-", " "))) - EMPTY_WORDS) for name in agent.capabilities
+    )
     described = frozenset(split_words(f"{agent.description} {agent.accepts}")) - EMPTY_WORDS
     meaning = _find_meaning(agent, reading)
     return Profile(
@@ -163,9 +165,7 @@ def _find_unusual(reading: Reading) -> float:
     return min(1.0, shares[UNSUPPORTED] / _UNUSUAL)
 
 
-def match(
-    request: Request, agent: Agent, rarity: Rarity, *, by_subject: bool, shared: Shared | None = None
-) -> Match:
+def match(request: Request, agent: Agent, rarity: Rarity, *, by_subject: bool, shared: Shared | None = None) -> Match:
     """Return what a request has in common with an agent; subjects are compared only with `by_subject`."""
     about = profile(agent)
     if not by_subject:

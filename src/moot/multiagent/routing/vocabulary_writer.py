@@ -1,4 +1,4 @@
-"""VocabularyWriter: lets a model write the vocabularies of agents (domain/vocabulary.py), and keeps what it has written.
+"""VocabularyWriter: lets a model write the vocabularies of agents (domain/vocabulary.py), and keeps them.
 
 The router compares requests with them (vocabulary_match.py). One is written once for each definition of an agent, in
 the background; until then the agent is found by its definition alone.

@@ -132,14 +132,13 @@ def judge_team(
     return [_judge(row, router.route(row["text"], team, ALL_TOOLS, vocabularies)) for row in requests]
 
 
-def judge_rare() -> list[Judged]:
+def judge_rare(*, has_vocabularies: bool = False) -> list[Judged]:
     """The requests of rare.jsonl for agents, each among the team of its agent."""
-    requests = rows("rare.jsonl")
-    return [
-        one
-        for team in load_teams("rare_agents.json").values()
-        for one in judge_team([row for row in requests if row.get("agent") in {agent.name for agent in team}], team)
-    ]
+    requests, judged = rows("rare.jsonl"), []
+    for team in load_teams("rare_agents.json").values():
+        own = [row for row in requests if row.get("agent") in {agent.name for agent in team}]
+        judged += judge_team(own, team, load_vocabularies("rare.json", team) if has_vocabularies else NO_VOCABULARIES)
+    return judged
 
 
 def find_strangers(name: str) -> list[tuple[dict[str, Any], list[Agent]]]:

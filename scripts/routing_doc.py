@@ -5,6 +5,7 @@ from functools import cache
 
 from moot.domain.agent import ROLES
 from moot.domain.vocabulary import LANGUAGES
+from moot.multiagent.routing.vocabulary_match import NO_VOCABULARIES
 from scripts.measure_routing import (
     HOME,
     LABELS,
@@ -16,10 +17,12 @@ from scripts.measure_routing import (
     judge_team,
     load_everybody,
     load_teams,
+    load_vocabularies,
     rows,
     total,
 )
 
+KINDS = {"role": "roles and direct answers", "agent": "agents of a user's", "missing": "what nobody can do"}
 TARGET = HOME / "docs" / "routing.md"
 
 PAGE = """\
@@ -45,8 +48,11 @@ advice with the request and may overrule it; the trace of the run (`moot trace`)
 - **Your own agents** need no training. They are matched by keywords (rare and early ones count
   more), capabilities, description and subject: a request about a limping dog
   reaches an agent described as advising on pets, in any of these languages. The subject comes from the description and,
-  with less weight, from the instruction: name the agent's topic in concrete words there. It is recognised best for the
-  topics in `scripts/routing_data/words/topics.txt`; for rarer ones, give the agent keywords that people actually use.
+  with less weight, from the instruction: name the agent's topic in concrete words there.
+- **Vocabularies**: once for each of your agents, the default model writes what people say when they need it
+  ([vocabulary](agents.md#vocabulary)). Words that a request shares with a vocabulary find agents of any subject.
+  Without one, an agent is found best for the topics in `scripts/routing_data/words/topics.txt`; for rarer ones,
+  give it keywords that people actually use.
 - **By name**: `@translator …` and *ask the planner to …* select that agent.
 - **No agent can do it**: the router says what is missing and how to enable it.
 - **Not certain**: below a score of 90 % the orchestrator gets the candidates and decides.
@@ -118,63 +124,45 @@ word with it. Requests that no agent can do are tested with all roles and a tool
 - The set is closer to the training data than requests of other people would be: 14 more were removed because they
   occurred literally there or in another set.
 
+## Accuracy among your own agents
+
+The following sets have the proportions of usual use: about 70 % of the requests are for roles or direct answers, 20
+% for agents of a user's, 10 % for what nobody can do. All are measured with the eight roles, the embedded agents
+and a team of eight or nine agents of a user's without keywords, and with a tool of every family. The vocabularies
+of the agents (`tests/routing/vocabularies`) were written by a large model from the agents' definitions alone, with
+the same instructions that Moot gives to your model.
+
 ### Everyday use
 
-{everyday_count} requests in the proportions of usual use: about 70 % for roles or direct answers, 20 % for agents of a
-user's, 10 % that nobody can do. All are measured with the eight roles, the embedded agents and eight agents of a
-user's, such as people might have at home, in a company or in a club: mostly of ordinary subjects (a vegetable plot, the
-tax return, a billing system), five of 24 of rare ones. They have a description and an instruction, and no keywords.
-The set was written before the training data it measures, by the same author, and measured when everything had been
-chosen, and again after ambiguous words had been taken out of the dictionary; six requests that turned out to be in the
-training data were left out.
+{everyday_count} requests for agents such as people might have at home, in a company or in a club: mostly of
+ordinary subjects (a vegetable plot, the tax return, a billing system), five of 24 of rare ones. They have a
+description and an instruction. The set was written before the training data it measures, by the same author, and
+measured when everything had been chosen, and again after ambiguous words had been taken out of the dictionary; six
+requests that turned out to be in the training data were left out. The form of the comparison with vocabularies was
+chosen with its figures in sight, its weights were fitted to other sets.
 
-| | right | of | | certain | wrong and certain |
-|---|--:|--:|--:|--:|--:|
-{everyday_parts}
-{everyday_whole}
-
-| language, all kinds | right | of | | certain | wrong and certain |
-|---|--:|--:|--:|--:|--:|
-{everyday_languages}
+{everyday}
 
 ### Requests of somebody else
 
-{independent_count} requests in the same proportions, for three teams of eight agents (of a veterinary practice, a
-school and a band) that have a description, an instruction and no keywords. Their author saw neither the router nor its
-training data, and the router has not been changed since it was written.
+{independent_count} requests for the agents of a veterinary practice, a school and a band, which have a description
+and an instruction. Their author saw neither the router nor its training data, and nothing was chosen with these
+requests or their figures in sight.
 
-| | right | of | | certain | wrong and certain |
-|---|--:|--:|--:|--:|--:|
-{independent_parts}
-{independent_whole}
-
-| language, all kinds | right | of | | certain | wrong and certain |
-|---|--:|--:|--:|--:|--:|
-{independent_languages}
-
-- Of a user's agents some are not found without a word in common. Give agents keywords. The orchestrator sees the
-  candidates, and almost always that none is certain, and decides.
+{independent}
 
 ### Rare subjects
 
-{usual_count} requests in the same proportions, among nine agents that have only a description. Their
-subjects were drawn at random from WordNet, so that most are rare. The set was written from the
-descriptions of roles and subjects, without reading the training data or running the router on it; only its figures
-were in sight while the last weights were chosen.
+{usual_count} requests for agents that have only a description. Their subjects were drawn at random from WordNet, so
+that most are rare. The set was written from the descriptions of roles and subjects, without reading the training
+data or running the router on it; only its figures were in sight while weights were chosen.
 
-| | right | of | | certain | wrong and certain |
-|---|--:|--:|--:|--:|--:|
-{usual_parts}
-{usual_whole}
+{usual}
 
-| language, all kinds | right | of | | certain | wrong and certain |
-|---|--:|--:|--:|--:|--:|
-{usual_languages}
-
-- An agent with a rare subject is found for two of five requests (`usual`) to three of five (`rare.jsonl`).
-  Where you write such an agent, give it keywords.
-- The same holds for `rare.jsonl`, which is for tuning: {rare.right} of {rare.count} requests for {rare_agents} agents
-  with rare subjects, in teams of eight, are right. [ADR 13](adr/0013-routing-by-a-table.md) says what was tried.
+- Without a vocabulary, an agent with a rare subject is found for two of five requests (`usual`) to three of five
+  (`rare.jsonl`, which is for tuning: {rare.right} of {rare.count} requests for {rare_agents} agents in teams of
+  eight). With a vocabulary it is {rare_found.right} of {rare_found.count}. [ADR 13](adr/0013-routing-by-a-table.md)
+  and [ADR 35](adr/0035-vocabularies-of-agents.md) say what was tried.
 
 ### Questions that fit no agent
 
@@ -191,8 +179,20 @@ requests that are for tuning, writes `classifier.bin` next to the router, fits t
 and is deterministic. `./dev train-routing check` uses cross-validation on
 patterns that the classifier has not seen. The meanings of words are in `word_vectors.bin`, made by
 `scripts/make_word_vectors.py` from `scripts/routing_data/words` and two packages of word vectors. See
-[ADR 13](adr/0013-routing-by-a-table.md).
+[ADR 13](adr/0013-routing-by-a-table.md) and [ADR 35](adr/0035-vocabularies-of-agents.md).
 """
+
+# A set in usual proportions.
+USUAL = """\
+| | right | of | | certain | wrong and certain |
+|---|--:|--:|--:|--:|--:|
+{parts}
+{whole}
+{without}
+
+| language, all kinds | right | of | | certain | wrong and certain |
+|---|--:|--:|--:|--:|--:|
+{languages}"""
 
 
 def table_row(name: str, judged: Iterable[Judged]) -> str:
@@ -226,13 +226,14 @@ def judge_blind() -> dict[str, list[Judged]]:
 
 
 @cache
-def judge_usual(name: str = "usual") -> dict[str, list[Judged]]:
+def judge_usual(name: str = "usual", *, has_vocabularies: bool = True) -> dict[str, list[Judged]]:
     """A set in usual proportions, judged: as in `by_kind`, everything among the agents of its team."""
     requests, kinds = rows(f"{name}.jsonl"), dict[str, list[Judged]](role=[], agent=[], missing=[])
     for number, team in load_teams(f"{name}_agents.json").items():
         own = [row for row in requests if row["team"] == number]
+        vocabularies = load_vocabularies(f"{name}.json", team) if has_vocabularies else NO_VOCABULARIES
         for kind in kinds:
-            kinds[kind] += judge_team([row for row in own if kind in row], team)
+            kinds[kind] += judge_team([row for row in own if kind in row], team, vocabularies)
     return kinds
 
 
@@ -243,22 +244,35 @@ def judge_old() -> tuple[Result, Result]:
     return total(judge(requests)), total(judge(requests, crowd=load_everybody()))
 
 
+def describe_usual(name: str) -> str:
+    """Return the tables of a set in usual proportions."""
+    kinds, before = judge_usual(name), judge_usual(name, has_vocabularies=False)
+    whole = [one for judged in kinds.values() for one in judged]
+    return USUAL.format(
+        parts="\n".join(table_row(KINDS[kind], judged) for kind, judged in kinds.items()),
+        whole=table_row("**all**", whole),
+        without="\n".join(
+            (
+                table_row("agents of a user's, without vocabularies", before["agent"]),
+                table_row("all, without vocabularies", [one for judged in before.values() for one in judged]),
+            )
+        ),
+        languages="\n".join(
+            table_row(LANGUAGES[language], [one for one in whole if one.language == language]) for language in LANGUAGES
+        ),
+    )
+
+
 def document() -> str:
-    kinds, blind, usual = by_kind(), dict(judge_blind()), judge_usual()
+    kinds, blind = by_kind(), dict(judge_blind())
     crowded_blind = blind.pop("crowded")
-    all_usual = [one for judged in usual.values() for one in judged]
-    everyday = judge_usual("everyday")
-    all_everyday = [one for judged in everyday.values() for one in judged]
-    independent = judge_usual("independent")
-    all_independent = [one for judged in independent.values() for one in judged]
-    names = {"role": "roles and direct answers", "agent": "agents of a user's", "missing": "what nobody can do"}
     old, crowded = judge_old()
     strangers = judge_strangers()
     by_language = {name: [one for one in kinds["role"] if one.language == name] for name in LANGUAGES}
     by_role = {name: total(one for one in kinds["role"] if one.label == name) for name in LABELS}
     return PAGE.format(
         count=sum(map(len, kinds.values())),
-        parts="\n".join(table_row(names[kind], judged) for kind, judged in kinds.items()),
+        parts="\n".join(table_row(KINDS[kind], judged) for kind, judged in kinds.items()),
         whole=table_row("**all**", [one for judged in kinds.values() for one in judged]),
         languages="\n".join(table_row(LANGUAGES[name], judged) for name, judged in by_language.items()),
         roles="\n".join(
@@ -267,7 +281,7 @@ def document() -> str:
         old=old,
         crowded=crowded,
         blind_count=sum(map(len, blind.values())),
-        blind_parts="\n".join(table_row(names[kind], judged) for kind, judged in blind.items()),
+        blind_parts="\n".join(table_row(KINDS[kind], judged) for kind, judged in blind.items()),
         blind_whole=table_row("**all**", [one for judged in blind.values() for one in judged]),
         blind_languages="\n".join(
             table_row(LANGUAGES[name], [one for one in blind["role"] if one.language == name]) for name in LANGUAGES
@@ -275,25 +289,14 @@ def document() -> str:
         blind_others=len(load_everybody("blind_agents")) - len(ROLES),
         blind_crowded=total(crowded_blind),
         blind_agents=total(blind["agent"]),
-        everyday_count=len(all_everyday),
-        everyday_parts="\n".join(table_row(names[kind], judged) for kind, judged in everyday.items()),
-        everyday_whole=table_row("**all**", all_everyday),
-        everyday_languages="\n".join(
-            table_row(LANGUAGES[name], [one for one in all_everyday if one.language == name]) for name in LANGUAGES
-        ),
-        independent_count=len(all_independent),
-        independent_parts="\n".join(table_row(names[kind], judged) for kind, judged in independent.items()),
-        independent_whole=table_row("**all**", all_independent),
-        independent_languages="\n".join(
-            table_row(LANGUAGES[name], [one for one in all_independent if one.language == name]) for name in LANGUAGES
-        ),
-        usual_count=len(all_usual),
-        usual_parts="\n".join(table_row(names[kind], judged) for kind, judged in usual.items()),
-        usual_whole=table_row("**all**", all_usual),
-        usual_languages="\n".join(
-            table_row(LANGUAGES[name], [one for one in all_usual if one.language == name]) for name in LANGUAGES
-        ),
+        everyday_count=len(rows("everyday.jsonl")),
+        everyday=describe_usual("everyday"),
+        independent_count=len(rows("independent.jsonl")),
+        independent=describe_usual("independent"),
+        usual_count=len(rows("usual.jsonl")),
+        usual=describe_usual("usual"),
         rare=total(judge_rare()),
+        rare_found=total(judge_rare(has_vocabularies=True)),
         strange=total(strangers),
         strange_own=sum(one.label == "own" for one in strangers),
         strange_embedded=sum(one.label == "embedded" for one in strangers),

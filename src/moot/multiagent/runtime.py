@@ -175,6 +175,7 @@ class Runtime:
         self.teammates.resume()
         await self.peers.start()
         await self.vocabularies.start()
+        self._d.supervisor.start("read vocabularies", self.team.read_vocabularies())
         self.team.write_vocabularies()
         reach("daemon.resumed")
 

@@ -3,6 +3,7 @@
 Works with agents/registry, engine/tool_registry, partition and routing. Used by runs, briefs and teammates.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 
 from msgspec import to_builtins
@@ -21,7 +22,7 @@ from moot.engine.tool_registry import ToolRegistry
 from moot.multiagent.abilities import adapt_agent
 from moot.multiagent.partition import Partition
 from moot.multiagent.routing.router import Route, Router
-from moot.multiagent.routing.vocabulary_match import VocabularyIndex, build_index
+from moot.multiagent.routing.vocabulary_match import VocabularyIndex, build_index, weigh_features
 from moot.multiagent.routing.vocabulary_writer import VocabularyWriter
 
 # Agent files are checked for changes at most this often.
@@ -147,6 +148,14 @@ class Team:
         """Begin to write the vocabularies that are missing, if there are teammates."""
         if self._config().has_teammates:
             self._vocabularies.write_missing(self.partition().teammates())
+
+    async def read_vocabularies(self) -> None:
+        """Prepare the vocabularies one after the other, so that the first request does not hold up others."""
+        if self._config().has_teammates:
+            for agent in self.partition().teammates():
+                if (vocabulary := self._vocabularies.find(agent)) is not None:
+                    weigh_features(agent, vocabulary)
+                    await asyncio.sleep(0)
 
     def _index_vocabularies(self, partition: Partition) -> VocabularyIndex:
         edition, is_used = self._vocabularies.edition, self._config().agent.vocabulary

@@ -6,12 +6,13 @@ words count as well, because endings and compounds differ.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
 from moot.domain.agent import Agent
-from moot.domain.vocabulary import INSTRUCTION_LENGTH, Vocabulary
+from moot.domain.vocabulary import INSTRUCTION_LENGTH, LANGUAGES, Vocabulary
 from moot.multiagent.routing.classifier import find_rarity
 from moot.multiagent.routing.text_features import IGNORED_WORDS, Reading, is_function_word, is_han, read, stem
 
@@ -37,20 +38,23 @@ class Shared(Struct, frozen=True):
 class VocabularyIndex(Struct, frozen=True):
     """The vocabularies of a team, by word."""
 
-    # The agents that have a vocabulary.
+    # The agents that have a vocabulary, and of these those that have it in a language.
     agents: frozenset[str] = frozenset()
+    by_language: dict[str, frozenset[str]] = {}
     # The agents that a feature occurs for, each with its weight.
     weights: dict[str, tuple[tuple[str, float], ...]] = {}
 
     def compare(self, reading: Reading) -> dict[str, Shared]:
-        """Return what the request shares with each agent that has a vocabulary."""
+        """Return what the request shares with each agent that has a vocabulary in its language."""
         found = dict.fromkeys(_find_features(reading))
-        strengths = dict.fromkeys(self.agents, 0.0)
-        words: dict[str, list[str]] = {agent: [] for agent in self.agents}
+        agents = self.by_language.get(reading.language, frozenset()) if reading.language else self.agents
+        strengths = dict.fromkeys(agents, 0.0)
+        words: dict[str, list[str]] = {agent: [] for agent in agents}
         for feature in found:
             for agent, weight in self.weights.get(feature, ()):
-                strengths[agent] += weight
-                words[agent].append(feature)
+                if agent in agents:
+                    strengths[agent] += weight
+                    words[agent].append(feature)
         size = math.sqrt(_SHORTEST + len(found))
         whole = {stem(word): word for word in reading.raw}
         return {
@@ -66,17 +70,29 @@ NO_VOCABULARIES = VocabularyIndex()
 
 
 def build_index(agents: Sequence[tuple[Agent, Vocabulary]]) -> VocabularyIndex:
-    features = {agent.name: _weigh_features(agent, vocabulary) for agent, vocabulary in agents}
+    features = {agent.name: weigh_features(agent, vocabulary) for agent, vocabulary in agents}
     counts = Counter(feature for each in features.values() for feature in each)
     weights: dict[str, list[tuple[str, float]]] = {}
     for name, weighed in features.items():
         for feature, weight in weighed.items():
             rarity = math.log(1 + len(features) / counts[feature])
             weights.setdefault(feature, []).append((name, weight * rarity * _find_rarity(feature)))
-    return VocabularyIndex(frozenset(features), {feature: tuple(each) for feature, each in weights.items()})
+    return VocabularyIndex(
+        frozenset(features),
+        {language: _find_speakers(agents, language) for language in LANGUAGES},
+        {feature: tuple(each) for feature, each in weights.items()},
+    )
 
 
-def _weigh_features(agent: Agent, vocabulary: Vocabulary) -> dict[str, float]:
+def _find_speakers(agents: Sequence[tuple[Agent, Vocabulary]], language: str) -> frozenset[str]:
+    return frozenset(
+        agent.name for agent, vocabulary in agents if any(each.language == language for each in vocabulary.phrases)
+    )
+
+
+@lru_cache(maxsize=512)
+def weigh_features(agent: Agent, vocabulary: Vocabulary) -> Mapping[str, float]:
+    """Return the features of an agent's vocabulary and definition, each with its weight; takes some milliseconds."""
     definition = f"{agent.name.replace('-', ' ')}. {agent.description} {agent.instruction[:INSTRUCTION_LENGTH]}"
     weights = dict.fromkeys(_find_features(read(definition)), _IN_DEFINITION)
     for phrases in vocabulary.phrases:

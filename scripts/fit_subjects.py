@@ -44,6 +44,8 @@ from scripts.measure_routing import (
 
 # How much a request counts that is for an agent, that is for a role or for nobody, and that fits no agent present.
 FOR_AGENT, FOR_OTHERS, STRANGE = 1.0, 4.0, 0.1
+# The last of these where the agents have vocabularies.
+STRANGE_TO_VOCABULARIES = 0.2
 # Keeps weights small, in units of the signals' deviations.
 DECAY = 0.002
 ROUNDS = 30
@@ -83,7 +85,7 @@ def train_without_labelled() -> Classifier:
 
 
 def load_vocabulary_cases(plain: Classifier) -> list[Case]:
-    """Return the requests to fit to among agents that have a vocabulary."""
+    """Return the requests to fit to among agents that have a vocabulary; all but strange ones count the same."""
     whole = load_classifier()
     cases = []
     for name, model in (("rare", plain), ("practice", whole), ("outside", whole)):
@@ -93,7 +95,11 @@ def load_vocabulary_cases(plain: Classifier) -> list[Case]:
         for place, row in enumerate(rows(f"{name}.jsonl")):
             # Requests of `rare` name no team; those for a role are measured with each in turn.
             number = row.get("team") or own.get(row.get("agent", ""), list(teams)[place % len(teams)])
-            cases.append(make_case(row, teams[number], model, indexes[number]))
+            cases.append(replace(make_case(row, teams[number], model, indexes[number]), weight=1.0))
+        for row, team in find_strangers(name):
+            number = own[team[-1].name]
+            strange = make_case({"text": row["text"], "role": DIRECT}, team, model, indexes[number])
+            cases.append(replace(strange, weight=STRANGE_TO_VOCABULARIES))
     return [case for case in cases if case.compared.matches[case.nearest].shared is not None]
 
 
@@ -211,7 +217,7 @@ def _name(option: Option) -> str:
 
 def digest() -> str:
     """What the weights were fitted to, in short: they have to be fitted again when any of it changes."""
-    whole = hashlib.sha256(repr((FOR_AGENT, FOR_OTHERS, STRANGE, DECAY, ROUNDS)).encode())
+    whole = hashlib.sha256(repr((FOR_AGENT, FOR_OTHERS, STRANGE, STRANGE_TO_VOCABULARIES, DECAY, ROUNDS)).encode())
     agents = [path for folder in FOLDERS for path in sorted((LABELLED / folder).rglob("*.md"))]
     for path in (classifier.FILE, word_vectors.FILE, *(LABELLED / name for name in FILES), *agents):
         whole.update(path.name.encode() + path.read_bytes())

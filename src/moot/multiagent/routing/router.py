@@ -36,8 +36,8 @@ _HALF = 0.8
 _RELATED = 0.2
 # Added to shares before their logarithm is taken.
 _LEAST_SHARE = 0.02
-# The most that a subject gives to agents without a vocabulary, so that it never makes a decision certain, and with one.
-_MOST_BY_SUBJECT, _MOST_BY_VOCABULARY = 0.75, 0.9
+# The most that a subject gives to agents: without a vocabulary never enough to make a decision certain, and with one.
+_MOST_BY_SUBJECT, _MOST_BY_VOCABULARY = 0.75, 0.88
 # How much of that they take from roles. Requests for tuning would favour more; roles would lose among many agents.
 FROM_ROLES, FROM_ROLES_BY_VOCABULARY = 0.35, 0.85
 # How much faster more similar agents gain.

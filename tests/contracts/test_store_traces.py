@@ -178,11 +178,13 @@ async def test_what_went_wrong_is_reported_until_it_is_acknowledged(storage: Sto
     for number, outcome in enumerate([Outcome.LOOP_DETECTED, Outcome.COMPLETED]):
         await begin(store, f"run-{number}")
         await end(store, f"run-{number}", ADA, outcome, now=100.0 + number)
-    reroute = TraceNote(
-        run_id="run-0", at=100.0, kind=TraceKind.RECOVERY_ATTEMPT, agent="ada", payload='{"action": "reroute"}'
-    )
-    traces.add(reroute)
-    await store.set_title(ADA, "what was handed over before is written")
+    payload = '{"action": "reroute", "specialist": "operator"}'
+    traces.add(TraceNote(run_id="run-0", at=100.0, kind=TraceKind.RECOVERY_ATTEMPT, agent="ada", payload=payload))
+    # Neither work given before the failure nor the same agent once more is a reroute.
+    await store.spawn(teammate_run("arun-1", parent="run-0", agent="librarian", at=99.0))
+    await store.spawn(teammate_run("arun-2", parent="run-0", agent="operator", at=101.0))
+    assert (await traces.load_health(since=0.0)).reroutes == 0
+    await store.spawn(teammate_run("arun-3", parent="run-0", agent="librarian", at=101.0))
 
     health = await traces.load_health(since=0.0)
     assert ([each.run.request.id for each in health.failed], health.loops, health.reroutes) == (["run-0"], 1, 1)

@@ -176,6 +176,15 @@ async def test_a_recovery_is_in_the_trace(daemon: LiveDaemon, sender: str) -> No
     assert kinds == ["delegation_return", "recovery_attempt"]
 
 
+async def test_the_doctor_counts_a_reroute_only_if_another_agent_got_work(daemon: LiveDaemon) -> None:
+    await told(daemon, "ask operator to break", "alone")
+    daemon.cli_json("doctor", "--acknowledge")
+    await told(daemon, "ask operator to break", "alone")
+    assert json.loads(daemon.cli("doctor", "--json").stdout)["data"]["traces"]["reroutes"] == 0
+    await told(daemon, "two who break", "on")
+    assert json.loads(daemon.cli("doctor", "--json").stdout)["data"]["traces"]["reroutes"] == 1
+
+
 async def test_who_failed_twice_in_a_turn_is_not_started_again(daemon: LiveDaemon, sender: str) -> None:
     async with daemon.client() as talk:
         speech = await talk.say("moot", "twice to break", sender)

@@ -25,9 +25,12 @@ _ENDED_BY_PERSON = (
 )
 _PROBLEMS = f"FROM runs WHERE {_FAILED} AND ended_at > ?2 AND NOT ({_ENDED_BY_PERSON})"
 _FAILURES_TOLD = 3
+# The note says that the orchestrator was told of a failure; what counts is that another agent got work afterwards.
 _REROUTES = (
-    "SELECT count(*) FROM trace_notes WHERE kind = 'recovery_attempt' AND at > ?"
-    f" AND {dialect.json_text('payload', 'action')} = 'reroute'"
+    "SELECT count(*) FROM trace_notes AS note WHERE kind = 'recovery_attempt' AND at > ?"
+    f" AND {dialect.json_text('payload', 'action')} = 'reroute' AND EXISTS (SELECT 1 FROM runs"
+    " WHERE runs.parent_id = note.run AND runs.created_at >= note.at"
+    f" AND runs.speaker <> {dialect.json_text('payload', 'specialist')})"
 )
 _LEAKS_TOLD = 10
 # Of a longer run only the last entries are read.

@@ -58,9 +58,7 @@ def check_traces(health: pb.TraceHealth) -> Iterator[Finding]:
         fix = "See where: moot trace --failed. Raise `seconds` in [limits], or give the run longer."
         yield checks.warning(_CHECK, text, fix)
     if health.reroutes:
-        text = (
-            f"{_render_count(health.reroutes)} in the last week the work of a failed teammate was to go to another one."
-        )
+        text = f"{_render_count(health.reroutes)} in the last week another agent got work after a teammate had failed."
         yield checks.warning(_CHECK, text, "See why: moot trace --failed. `moot doctor --acknowledge` hides it.")
     for leak in health.leaks:
         fix = "Report this, with the trace; `moot delete` removes the conversation."

@@ -203,7 +203,7 @@ def _health(db: Database, since: float) -> Health:
         failed=[record(db, row, in_full=False) for row in failed[:_FAILURES_TOLD]],
         loops=sum(row.outcome == Outcome.LOOP_DETECTED for row in failed),
         timeouts=sum(row.outcome == Outcome.TIMEOUT for row in failed),
-        reroutes=sum(_is_reroute(note) for note in db.trace_notes if note.at > since),
+        reroutes=sum(_led_to_reroute(db, note) for note in db.trace_notes if note.at > since),
         leaks=_list_leaks(db),
     )
 
@@ -218,8 +218,15 @@ def _is_ended_by_person(db: Database, row: RunRow) -> bool:
     return denied or row.end.error.startswith(PLAN_REFUSED)
 
 
-def _is_reroute(note: TraceNote) -> bool:
-    return note.kind is TraceKind.RECOVERY_ATTEMPT and json.loads(note.payload).get("action") == "reroute"
+def _led_to_reroute(db: Database, note: TraceNote) -> bool:
+    """Whether another agent got work after the orchestrator was told of the failure that the note is about."""
+    if note.kind is not TraceKind.RECOVERY_ATTEMPT:
+        return False
+    what = json.loads(note.payload)
+    if what.get("action") != "reroute":
+        return False
+    later = (run for run in db.runs.find("parent", note.run_id) if run.created_at >= note.at)
+    return any(run.request.speaker != what.get("specialist") for run in later)
 
 
 def _list_leaks(db: Database) -> list[str]:

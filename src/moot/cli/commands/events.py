@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from moot.cli import output
-from moot.cli.connect import daemon_client
+from moot.cli.follow.follow_events import follow_events
 from moot.cli.render import colours, plain_data, sanitize, terminal
 from moot.wire import moot_pb2 as pb
 
@@ -28,8 +28,9 @@ _TEXT_COLUMNS = 100
 def events(count: int | None, ndjson: bool, since: int | None) -> None:
     """Follow everything that happens in your conversations and in all runs that work for them, until Ctrl-C.
 
-    Each event has a number. The daemon keeps the newest ones: after a lost connection, --since with the last number you
-    have seen continues from there. Events that are no longer kept are announced by an event of the kind `gap`.
+    Each event has a number. The daemon keeps the newest ones: --since with the last number you have seen continues from
+    there. A lost connection, also because the daemon restarts, is reported on stderr, and the command continues in the
+    same way when the daemon is back. Events that are no longer kept are announced by an event of the kind `gap`.
 
     With --json the events are collected and printed as one document at the end, so give -n too.
     """
@@ -40,8 +41,7 @@ def events(count: int | None, ndjson: bool, since: int | None) -> None:
 
 async def _follow(limit: int | None, since: int | None, *, ndjson: bool) -> None:
     collected: list[dict[str, Any]] = []
-    async with daemon_client() as connection, aclosing(await connection.subscribe(since=since)) as found:
-        output.print_note("Following. Ctrl-C stops.")
+    async with aclosing(follow_events(since)) as found:
         seen = 0
         async for event in found:
             seen += 1

@@ -11,7 +11,8 @@ import click
 
 from moot.cli import output
 from moot.cli.command_group import CommandGroup
-from moot.cli.connect import daemon_client, require_utf8, send_request
+from moot.cli.connect import require_utf8, send_request
+from moot.cli.follow.follow_events import follow_events
 from moot.cli.name_completion import complete_agents
 from moot.cli.options import sender_option
 from moot.cli.program import hint
@@ -142,18 +143,21 @@ def _count_goals(goal_ids: Sequence[str]) -> str:
 @click.option("--ndjson", is_flag=True, help="Print each event as one line of JSON, as it happens.")
 @output.json_option
 def watch(count: int | None, ndjson: bool) -> None:
-    """Follow the messages between agents, until Ctrl-C."""
+    """Follow the messages between agents, until Ctrl-C. Continues when a stopped daemon is back."""
     if output.wants_json() and count is None:
         raise click.UsageError("--json needs -n, since live events have no end; --ndjson prints line by line.")
     asyncio.run(_watch(count, ndjson=ndjson))
 
 
 async def _watch(limit: int | None, *, ndjson: bool) -> None:
-    async with daemon_client() as connection, aclosing(await connection.subscribe()) as found:
-        output.print_note("Following. Ctrl-C stops.")
-        collected: list[dict[str, Any]] = []
-        shown = 0
+    collected: list[dict[str, Any]] = []
+    shown = 0
+    async with aclosing(follow_events()) as found:
         async for event in found:
+            if event.kind == pb.GAP:
+                output.print_note(
+                    "Some messages may not have been shown: the daemon does not keep these events any more."
+                )
             if event.kind not in _MAIL_KINDS:
                 continue
             shown += 1

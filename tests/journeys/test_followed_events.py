@@ -1,0 +1,151 @@
+"""`moot events` and `moot peers watch` across lost connections: nothing lost, nothing twice, and a person is told."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.daemon_process import CONFIG, Home, running, spawn
+from tests.daemon_thread import daemon_thread
+from tests.raw_client import tcp_address
+from tests.terminal import terminal
+
+LISTENING = CONFIG.replace('tcp = "off"', 'tcp = "127.0.0.1:0"')
+FOLLOW = (sys.executable, "-m", "moot", "events", "--ndjson")
+
+
+def read_turn(command: "subprocess.Popen[str]") -> list[dict[str, Any]]:
+    """The printed events up to the end of a turn."""
+    assert command.stdout is not None
+    events = []
+    for line in command.stdout:
+        events.append(json.loads(line))
+        if events[-1]["kind"] == "done":
+            return events
+    raise AssertionError(f"it ended: {command.communicate()[1]}")
+
+
+def wait_for_note(command: "subprocess.Popen[str]", note: str) -> None:
+    assert command.stderr is not None
+    assert any(note in line for line in command.stderr), f"it ended without: {note}"
+
+
+def interrupt(command: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    command.send_signal(signal.SIGINT)
+    out, err = command.communicate()
+    return command.returncode, out, err
+
+
+def test_following_goes_on_behind_a_restart_with_the_gap_in_between(home: Home) -> None:
+    home.furnish()
+    with running(home) as daemon:
+        following = spawn(home, command=FOLLOW)
+        wait_for_note(following, "Following. Ctrl-C stops.")
+        daemon.cli("ask", "ada", "before")
+        before = read_turn(following)
+        daemon.kill_9()
+        wait_for_note(following, "Lost the connection to the daemon; waiting for it.")
+    with running(home) as daemon:
+        wait_for_note(following, "Connected again.")
+        daemon.cli("ask", "ada", "behind")
+        gap, *behind = read_turn(following)
+        assert interrupt(following) == (130, "", "\n")
+    assert (gap["kind"], gap["first_seq"]) == ("gap", before[-1]["seq"] + 1)
+    assert behind[0]["seq"] == gap["last_seq"] + 1
+    assert [event["kind"] for event in behind] == [event["kind"] for event in before]
+
+
+def test_control_c_ends_the_wait_for_a_daemon(home: Home) -> None:
+    home.furnish()
+    with running(home) as daemon, terminal(home, "events") as person:
+        person.wait_for("Following. Ctrl-C stops.")
+        daemon.kill_9()
+        person.wait_for("Lost the connection to the daemon; waiting for it. Ctrl-C stops.")
+        person.type("\x03")
+        assert person.wait_for_exit() == 130
+        assert "Traceback" not in person.seen
+
+
+def test_watched_messages_go_on_when_the_daemon_is_back(home: Home) -> None:
+    home.furnish()
+    with running(home) as daemon:
+        daemon.cli("ask", "bob", "hello")
+        with terminal(home, "peers", "watch", columns=100) as person:
+            person.wait_for("Following. Ctrl-C stops.")
+            daemon.kill_9()
+            person.wait_for("Lost the connection to the daemon; waiting for it. Ctrl-C stops.")
+            with running(home) as again:
+                person.wait_for("Connected again.")
+                person.wait_for("Some messages may not have been shown")
+                again.cli("peers", "send", "bob", "the tide is in")
+                person.wait_for("@user → bob  the tide is in")
+            person.type("\x03")
+            assert person.wait_for_exit() == 130
+            assert "Traceback" not in person.seen
+
+
+class Wire:
+    """Passes bytes between a client and a daemon, and can cut every connection."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._to = host, port
+        self._open: set[asyncio.StreamWriter] = set()
+        self.is_up = True
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self.is_up:
+            writer.close()
+            return
+        far_reader, far_writer = await asyncio.open_connection(*self._to)
+        self._open |= {writer, far_writer}
+        await asyncio.gather(self._pass(reader, far_writer), self._pass(far_reader, writer))
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+        except OSError:
+            pass
+        writer.close()
+
+    def cut(self) -> None:
+        self.is_up = False
+        for writer in self._open:
+            writer.close()
+        self._open.clear()
+
+
+@asynccontextmanager
+async def wire(address: str) -> AsyncIterator[tuple[Wire, str]]:
+    host, port = address.rsplit(":", 1)
+    between = Wire(host, int(port))
+    server = await asyncio.start_server(between.take, "127.0.0.1", 0)
+    try:
+        yield between, f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        between.cut()
+        server.close()
+
+
+async def test_no_event_is_lost_or_doubled_when_only_the_connection_breaks(home: Home) -> None:
+    home.furnish(config=LISTENING)
+    with daemon_thread(home) as daemon:
+        token = daemon.cli_json("tokens", "new", "far", "--sender", "user")["data"]["token"]
+        async with daemon.client() as talk, wire(tcp_address(daemon)) as (between, address):
+            following = spawn(home, command=FOLLOW, MOOT_ADDRESS=address, MOOT_TOKEN=token)
+            await asyncio.to_thread(wait_for_note, following, "Following.")
+            await talk.say("ada", "one", "user")
+            events = await asyncio.to_thread(read_turn, following)
+            between.cut()
+            await asyncio.to_thread(wait_for_note, following, "Lost the connection")
+            await talk.say("ada", "two", "user")
+            between.is_up = True
+            events += await asyncio.to_thread(read_turn, following)
+            assert (await asyncio.to_thread(interrupt, following))[:2] == (130, "")
+    assert [event["user_seq"] for event in events if event["kind"] == "started"] == [1, 3]
+    numbers = [event["seq"] for event in events]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))

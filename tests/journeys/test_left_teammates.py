@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from moot.domain.ids import shorten_ask_id
 from moot.wire import moot_pb2 as pb
+from tests import daemon_process
 from tests.daemon_process import CONFIG as PLAIN
 from tests.daemon_process import Home, LiveDaemon, eventually, run_cli
 from tests.daemon_thread import daemon_thread
@@ -88,6 +91,30 @@ async def test_moot_wait_tells_what_a_teammate_asks_that_a_run_left_behind(
             assert waited.stdout == "Gone on.\n"
             assert "teammates that it did not wait for wait for a person" in waited.stderr
             assert "moot inbox approve" in waited.stderr
+
+
+async def test_moot_wait_tells_what_a_teammate_asks_while_the_run_works_on_without_it(
+    home: Home, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            run_id = (await asyncio.to_thread(run_cli, home, "run", "--bg", f"go on once asked {mark}")).stdout.strip()
+            await eventually(talk.asks)
+            (ask,) = await talk.asks()
+            decide = f"(moot inbox approve {shorten_ask_id(ask.ask_id)})"
+            late = await asyncio.to_thread(run_cli, home, "wait", run_id, "--timeout", "0")
+            assert (late.returncode, decide in late.stderr) == (124, True), late.stderr
+            with terminal(home, "wait", run_id, columns=200) as person:
+                await asyncio.to_thread(person.wait_for, decide)
+                script = daemon_process.spawn(home, command=(sys.executable, "-m", "moot", "wait", run_id, "--json"))
+                assert script.stderr is not None
+                assert any(decide in line for line in script.stderr)
+                mark.with_suffix(".go").touch()
+                out, _ = await asyncio.to_thread(script.communicate)
+                assert await asyncio.to_thread(person.wait_for_exit) == 0
+            assert [each["ask_id"] for each in json.loads(out)["data"]["open_asks"]] == [ask.ask_id]
+            await _deny(talk, ask)
 
 
 async def test_moot_wait_on_a_terminal_tells_it_in_rows_that_fit(home: Home, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
-"""`moot wait`: waits for runs, shows on a terminal what they do and ask meanwhile, and prints their results."""
+"""`moot wait`: waits for runs, shows what they ask, on a terminal also what they do, and prints their results."""
 
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 
 import click
@@ -20,7 +20,7 @@ from moot.cli.render.run_lines import describe_state, describe_wait
 from moot.cli.render.spinner import Spinner
 from moot.client.connection import Connection
 from moot.client.errors import RunFailed, TimedOut, WaitingForPerson
-from moot.domain.errors import MootError
+from moot.domain.errors import Busy, MootError
 from moot.wire import moot_pb2 as pb
 
 # How long one request waits, and how long to collect events before fetching once.
@@ -47,7 +47,8 @@ def wait(runs: tuple[str, ...], any_of_them: bool, timeout: float | None) -> int
 
     Exits with 0 if all of them completed, otherwise as the first that did not: 1 failed, 4 denied, 5 ended by a
     limit. 124 if the time is up and a run is still active. 3 if a run, or a teammate that it left behind, waits for
-    you and there is no terminal to ask on: answer with `moot inbox`, then wait again.
+    you and there is no terminal to ask on: answer with `moot inbox`, then wait again. What a teammate asks while others
+    continue is printed on stderr, with the command that answers it.
     """
     message = pb.WaitRunsMsg(run_ids=runs, any=any_of_them, until_asked=not _is_watched())
     with output.progress(f"Waiting for {numbers.format_plural(len(runs), 'run')}") as bar:
@@ -62,9 +63,10 @@ def _is_watched() -> bool:
 async def _wait(message: pb.WaitRunsMsg, timeout: float | None, bar: Spinner) -> _Waited:
     """Wait once."""
     async with daemon_client() as connection:
-        if not _is_watched():
+        subscription = await _subscribe(connection)
+        if subscription is None:
             return await _wait_for_runs(connection, message, timeout)
-        async with aclosing(await connection.subscribe(without_deltas=True)) as events, asyncio.TaskGroup() as tasks:
+        async with aclosing(subscription) as events, asyncio.TaskGroup() as tasks:
             changed = asyncio.Event()
             beside = (
                 tasks.create_task(_read_events(events, changed), name="read events"),
@@ -81,6 +83,16 @@ async def _wait(message: pb.WaitRunsMsg, timeout: float | None, bar: Spinner) ->
     if isinstance(result, MootError):
         raise result
     return result
+
+
+async def _subscribe(connection: Connection) -> AsyncGenerator[pb.AgentEventMsg, None] | None:
+    """Subscribe to what the runs do; None if this daemon has no room for another subscription of a script."""
+    try:
+        return await connection.subscribe(without_deltas=True)
+    except Busy:
+        if _is_watched():
+            raise
+        return None
 
 
 async def _wait_for_runs(connection: Connection, message: pb.WaitRunsMsg, timeout: float | None) -> _Waited:
@@ -108,22 +120,27 @@ async def _read_events(events: AsyncIterator[pb.AgentEventMsg], changed: asyncio
 
 
 async def _show_progress(connection: Connection, message: pb.WaitRunsMsg, changed: asyncio.Event, bar: Spinner) -> None:
-    """Show what the runs do and ask, initially and after every change reported by an event."""
+    """Show what the runs ask, on a terminal also what they do, at first and whenever an event reports a change."""
     shown: set[str] = set()
-    now = pb.WaitRunsMsg(run_ids=message.run_ids, any=message.any)
+    now = pb.WaitRunsMsg(run_ids=message.run_ids, any=message.any, until_asked=message.until_asked)
     with suppress(MootError):
         while True:
             changed.clear()
             found, askers = await _look(connection, now)
-            for info in askers:
+            # If nothing but a person helps, the wait is over and its error says the same.
+            for info in askers if found.timed_out else ():
                 if info.ask_id not in shown:
-                    bar.say(sanitize.line(f"{_render_asker(info)} waits for you: {describe_wait(info)}"))
+                    bar.say(output.wrap_prose(_render_ask(info), indent="  "))
                     shown.add(info.ask_id)
-            for first in [*askers, *(info for info in found.runs if not info.outcome)][:1]:
+            for first in [*askers, *(info for info in found.runs if not info.outcome)][: int(_is_watched())]:
                 bar.update(sanitize.line(f"{first.agent}: {describe_wait(first) or first.last_action}", _LINE_COLUMNS))
             await changed.wait()
             # Events come in groups; fetch once per group.
             await asyncio.sleep(_GROUP_SECONDS)
+
+
+def _render_ask(info: pb.RunInfo) -> str:
+    return sanitize.line(f"{_render_asker(info)} waits for you: {describe_wait(info)}")
 
 
 def _render_asker(info: pb.RunInfo) -> str:
@@ -136,10 +153,7 @@ def _print_results(waited: _Waited, *, any_of_them: bool) -> int:
     code, error = _judge(infos)
     if timed_out:
         names = ", ".join(f"{info.run_id} ({describe_state(info)[0]})" for info in left)
-        code, error = (
-            Exit.TIMED_OUT,
-            TimedOut(f"the time is up and these runs are still active: {names}", fix="Wait again."),
-        )
+        code, error = Exit.TIMED_OUT, _timed_out_error(names, waited.askers)
     elif left and not (any_of_them and len(left) < len(infos)):
         code, error = Exit.WAITING, _waiting_error(left, waited.askers)
     elif error is None and waited.left.asks and not _is_watched():
@@ -152,6 +166,12 @@ def _print_results(waited: _Waited, *, any_of_them: bool) -> int:
         told = waited.left.error(len(infos) - len(left))
         output.print_note(output.wrap_prose(f"{told.message}\n{told.fix}", indent="  "))
     return int(code)
+
+
+def _timed_out_error(names: str, askers: Sequence[pb.RunInfo]) -> TimedOut:
+    lines = [f"the time is up and these runs are still active: {names}", *map(_render_ask, askers)]
+    fix = "Answer with `moot inbox`, then wait again." if askers else "Wait again."
+    return TimedOut("\n".join(lines), fix=fix)
 
 
 def _waiting_error(left: Sequence[pb.RunInfo], askers: Sequence[pb.RunInfo]) -> WaitingForPerson:

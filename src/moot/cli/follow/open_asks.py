@@ -36,12 +36,15 @@ async def find_active_run(connection: Connection, agent: str, sender: str) -> st
 
 
 async def list_asking_runs(connection: Connection, run_ids: Sequence[str]) -> list[pb.RunInfo]:
-    """The runs, among these and those they wait for, that have an open ask."""
+    """The runs that have an open ask: first of these and those they wait for, then of all that work for them."""
     listed = (await connection.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
     infos = {info.run_id: info for info in listed}
     found = list(dict.fromkeys(run_ids))
     for run_id in found:
         found += [each for each in infos[run_id].waiting_on if each not in found] if run_id in infos else []
+    for info in listed:
+        # Those above come before those they spawned.
+        found += [info.run_id] if info.parent in found and info.run_id not in found else []
     return [infos[run_id] for run_id in found if run_id in infos and infos[run_id].ask_id]
 
 

@@ -36,6 +36,8 @@ SCRIPT = script(
     {"match": "^call nothing", "steps": [call("fs_teleport", path="x"), say("Teleported!")]},
     {"match": "^run nothing", "steps": [call("exec", commnd="make"), say("It is built!")]},
     {"match": "^list nothing", "steps": [call("fs_list", folder=7), say("I cannot say.")]},
+    {"match": "^list and read", "steps": [call("fs_list", folder=7), READ, say("I have looked.")]},
+    {"match": "^recall nothing", "steps": [call("recall", question=7), say("It is Paris.")]},
     {"match": "^run missing", "steps": [call("exec", command="no-such-program --now"), say("It is built!")]},
     {
         "match": "^run partly",
@@ -162,7 +164,7 @@ async def test_a_run_that_found_another_way_completes(daemon: LiveDaemon, tmp_pa
 
 @pytest.mark.parametrize(
     ("request_text", "called"),
-    [("call nothing", "fs_teleport"), ("run nothing", "exec"), ("run missing", "exec")],
+    [("call nothing", "fs_teleport"), ("run nothing", "exec"), ("run missing", "exec"), ("list nothing", "fs_list")],
 )
 async def test_a_run_whose_only_calls_were_not_executed_says_so(
     daemon: LiveDaemon, tmp_path: Path, request_text: str, called: str
@@ -188,7 +190,7 @@ async def test_a_command_that_cannot_be_started_is_not_executed(home: Home, tmp_
             assert (ended.outcome, ended.error) == ("tool_error", "Not executed: exec. Nothing was done.")
 
 
-@pytest.mark.parametrize("request_text", ["list nothing", "call and read", "run partly"])
+@pytest.mark.parametrize("request_text", ["list and read", "recall nothing", "call and read", "run partly"])
 async def test_a_run_that_read_or_did_something_completes(
     daemon: LiveDaemon, tmp_path: Path, request_text: str
 ) -> None:

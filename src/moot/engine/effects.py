@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from moot.domain.approval import COMMANDS
 from moot.domain.ports.tool import Tool
 from moot.domain.prompt import Safety
-from moot.domain.scope import CONTROL
+from moot.domain.scope import ASSISTANT, CONTROL, OWN_MEMORY, SHARED, TEAMMATE, only
+
+# The tools of a run that are not for the task itself: for the conversation, the team and what the agent remembers.
+_HELPING = only(*SHARED, *CONTROL, *TEAMMATE, *ASSISTANT, *OWN_MEMORY)
 
 
 class Effects:
@@ -20,8 +23,11 @@ class Effects:
         return tool.spec.safety is not Safety.SAFE and not tool.spec.reads_only
 
     def is_missed(self, name: str) -> bool:
-        """Whether a call of the tool that was not executed may leave something undone: not one that would only read."""
-        return name not in self._tools or self.may_change(name)
+        """Whether a call of the tool that was not executed leaves something undone: a change, or what was to be read.
+
+        Not a call that only helps with an answer, such as one of `recall`: without it the answer may be complete.
+        """
+        return name not in self._tools or self.may_change(name) or not _HELPING.allows(name)
 
     def always_changes(self, name: str) -> bool:
         """Whether every successful call of the tool changes something. Commands and added tools may only read."""

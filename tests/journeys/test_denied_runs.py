@@ -1,5 +1,6 @@
 """A run whose calls were denied or failed, and that changed nothing, does not end as `completed`, whatever it says."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,9 @@ import pytest
 from moot.client import AsyncMoot, RunFailed
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import CONFIG as PLAIN
-from tests.daemon_process import Home, LiveDaemon, eventually, running
+from tests.daemon_process import PROVIDER_CONFIG, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import daemon_thread
+from tests.fake_provider import Provider
 from tests.scripting import call, lead, mate, say, script, spawn, wait
 from tests.talking import Speech, Talking
 from tests.teaming import TEAM
@@ -212,6 +214,23 @@ async def test_a_failure_before_a_restart_counts_when_the_run_ends(home: Home, t
             await eventually(talk.asks)
             await talk.reply("ada", "Nothing, thank you.")
             await eventually(lambda: home.query("SELECT outcome FROM runs WHERE status = 'ended'") == [("tool_error",)])
+
+
+@pytest.mark.parametrize("called", ["fs_teleport", "fs_list"])
+async def test_a_call_that_was_not_executed_before_a_crash_is_told_so_after_it(
+    home: Home, provider: Provider, called: str
+) -> None:
+    home.write_config(PROVIDER_CONFIG.replace("PROVIDER_URL", provider.url))
+    provider.program({"calls": [{"name": called, "arguments": {"folder": 7}}]}, {"hold": True}, {"text": "All done!"})
+    with running(home) as daemon:
+        run_id = daemon.cli("run", "--bg", "do it", "--agent", "ada").stdout.strip()
+        await asyncio.to_thread(provider.requests, 2)
+        await eventually(lambda: home.query("SELECT 1 FROM messages WHERE role = 'tool'"))
+        daemon.kill_9()
+    with daemon_thread(home) as daemon:
+        waited = daemon.cli("wait", run_id)
+    assert waited.returncode == 1
+    assert f"tool_error: Not executed: {called}. Nothing was done." in waited.stderr
 
 
 async def test_a_turn_does_not_complete_if_the_changes_of_its_teammates_failed(home: Home, tmp_path: Path) -> None:

@@ -47,6 +47,8 @@ class Message(Struct, frozen=True, kw_only=True):
     is_private: bool = False
     # On results of tools: how long the call took, without the time that a person was waited for; 0 if unknown.
     duration_ms: int = 0
+    # On results of tools: whether the call was not executed, so that nothing was tried.
+    is_unexecuted: bool = False
 
 
 class Entry(Struct, frozen=True, kw_only=True):

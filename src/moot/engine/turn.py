@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from moot.domain.agent import Agent
 from moot.domain.config import Config
@@ -109,7 +110,7 @@ class RunProgress(Struct, kw_only=True):
             self.denied.add(name)
         elif output.is_refused_by_mode:
             self.refused_by_mode.add(name)
-        elif output.is_unexecuted and self.effects.is_missed(name):
+        elif output.is_unexecuted:
             self.unexecuted.add(name)
         elif output.is_error:
             self.failed.add(name)
@@ -135,6 +136,8 @@ class RunProgress(Struct, kw_only=True):
             name = names.get(result.tool_call_id, "")
             if result.is_error and result.content == explain_plan(name):
                 self.refused_by_mode.add(name)
+            elif result.is_unexecuted:
+                self.unexecuted.add(name)
             elif result.is_error and not is_interrupted(result.content):
                 unsuccessful.append((result.tool_call_id, name))
         return unsuccessful
@@ -204,8 +207,9 @@ class RunProgress(Struct, kw_only=True):
             return (outcome, error) if self.succeeded else (Outcome.DENIED, error or explain_mode(refused))
         if (failed := self._failed_changes) and not self._has_changed_something:
             return Outcome.TOOL_ERROR, error or explain_failure(failed)
-        if self.unexecuted and not self.succeeded and not self.failed:
-            return Outcome.TOOL_ERROR, error or explain_unexecuted(sorted(self.unexecuted))
+        missed = sorted(filter(self.effects.is_missed, self.unexecuted))
+        if missed and not self.succeeded and not self.failed:
+            return Outcome.TOOL_ERROR, error or explain_unexecuted(missed)
         return outcome, error
 
 
@@ -323,7 +327,7 @@ Brief = Callable[[Turn], Awaitable[Briefing]]
 
 
 def _make_result_message(call_id: str, output: ToolResult) -> Message:
-    return tool_result(
+    message = tool_result(
         call_id,
         output.content,
         is_error=output.is_error,
@@ -331,3 +335,4 @@ def _make_result_message(call_id: str, output: ToolResult) -> Message:
         author=output.author,
         duration_ms=output.duration_ms,
     )
+    return replace(message, is_unexecuted=True) if output.is_unexecuted else message

@@ -65,9 +65,9 @@ def encode_taint(names: frozenset[str]) -> str:
 
 MESSAGE_COLUMNS = (
     "id, role, content, agent, tool_calls, tool_call_id, is_error, thinking, run_id, created_at, taint, context_tokens,"
-    " private, duration_ms"
+    " private, duration_ms, unexecuted"
 )
-_INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_MESSAGE = f"INSERT INTO messages ({MESSAGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def entry(row: Row) -> Entry:
@@ -86,6 +86,7 @@ def entry(row: Row) -> Entry:
         context,
         private,
         took,
+        unexecuted,
     ) = row
     message = Message(
         role=_ROLES[role],
@@ -99,6 +100,7 @@ def entry(row: Row) -> Entry:
         context_tokens=context,
         is_private=private == 1,
         duration_ms=took,
+        is_unexecuted=unexecuted == 1,
     )
     return Entry(seq=number & MAX_SEQ, message=message, run_id=run_id, created_at=created_at)
 
@@ -136,6 +138,7 @@ def insert_messages(
                 message.context_tokens,
                 int(message.is_private),
                 message.duration_ms,
+                int(message.is_unexecuted),
             ),
         )
         written.append(Entry(seq=seq, message=message, run_id=run_id, created_at=created_at))

@@ -12,7 +12,7 @@ from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, Home, eventually, running
 from tests.daemon_thread import daemon_thread
 from tests.fake_provider import Provider
-from tests.journeys.test_peers import SCRIPTED, agent, allow, goal_id, last_result, said, send
+from tests.journeys.test_peers import SCRIPTED, agent, allow, call, goal_id, last_result, results, said, send
 from tests.scripting import call as scripted_call
 from tests.scripting import say, script
 from tests.talking import Talking
@@ -38,6 +38,41 @@ async def test_many_conversations_of_another_principal_do_not_hide_mine(home: Ho
             provider.program(send("bob", "hello"), {"text": "Sent."})
             await talk.say("ada", "send it")
             assert last_result(provider)["delivered_to"] == [await goal_id(talk, "bob", "user")]
+
+
+async def test_an_agent_with_too_many_goals_has_its_goals_listed_and_is_written_to_by_one(
+    home: Home, provider: Provider
+) -> None:
+    allow(home, "ada", "allowed_delegates: [bob]")
+    with daemon_thread(home) as daemon:
+        daemon.cli("tokens", "new", "eve", "--sender", "eve:*")
+        async with daemon.client() as talk:
+            provider.program(*({"text": "Morning."} for _ in range(67)))
+            await talk.say("bob", "hello", "eve:1")
+            for number in range(66):
+                await talk.say("bob", "hello", f"tg:{number}")
+            provider.program(
+                send("bob", "hello"),
+                *(call("list_peers", goals_of="bob", page=page) for page in (1, 2, 3, 4)),
+                call("list_peers", goals_of="cyd"),
+                {"text": "I see."},
+            )
+            await talk.say("ada", "send it")
+            crowded, *pages, refused = results(provider.bodies()[-1])
+            assert 'more than 64 live goals. Name one of them with `goal_id`; list_peers(goals_of="bob")' in crowded
+            found = [json.loads(page) for page in pages]
+            assert [(len(page["goals"]), page.get("next_page")) for page in found] == [
+                (32, 2), (32, 3), (2, None), (0, None)
+            ]  # fmt: skip
+            assert [peer["agent_id"] for peer in found[0]["peers"]] == ["bob"]
+            goals = {goal["sender"]: goal for page in found for goal in page["goals"]}
+            # Not those of another principal.
+            assert goals.keys() == {f"tg:{number}" for number in range(66)}
+            assert (goals["tg:7"]["kind"], goals["tg:7"]["state"]) == ("interactive", "idle")
+            assert "you cannot write to `cyd`" in refused
+            provider.program(send("bob", "hello", goal_id=goals["tg:7"]["goal_id"]), {"text": "Sent."})
+            await talk.say("ada", "send it to one")
+            assert last_result(provider)["delivered_to"] == [await goal_id(talk, "bob", "tg:7")]
 
 
 async def test_full_mailboxes_are_read_in_parts_and_dead_mail_is_listed_in_parts(

@@ -204,6 +204,11 @@ class MailSender:
             lambda goal: _is_own(letter, goal, tokens), agent=receiver.name, limit=_MOST_GOALS + 1
         )
 
+    async def list_goals_of(self, agent: str, root: ConversationKey, *, limit: int) -> list[Goal]:
+        """Return up to `limit` live goals of an agent of this daemon that a sender in this conversation can reach."""
+        tokens = await self._store.list_tokens()
+        return await self.list_goals(lambda goal: _is_of(root, goal, tokens), agent=agent, limit=limit)
+
     async def list_goals(self, is_own: Callable[[Goal], bool], *, agent: str, limit: int) -> list[Goal]:
         """Return up to `limit` live goals that belong to a principal, however many others have."""
         since, most = self._clock.now() - self.active_seconds, limit
@@ -340,14 +345,18 @@ def _check_count(letter: Letter, count: int) -> None:
 
 
 def _explain_crowded(agent: str) -> BadRequest:
-    return BadRequest(f"agent `{agent}` has more than {_MOST_GOALS} live goals", fix="Name one of them with `goal_id`.")
+    fix = f'Name one of them with `goal_id`; list_peers(goals_of="{agent}") lists them, and `moot goals` for a person.'
+    return BadRequest(f"agent `{agent}` has more than {_MOST_GOALS} live goals", fix=fix)
 
 
 def _is_own(letter: Letter, goal: MailTarget, tokens: Sequence[Token]) -> bool:
     """Whether a goal belongs to the principal of the sender, and is not the sender's own."""
-    if goal.id == letter.from_goal:
-        return False
-    return not tokens or find_principal(goal.root.sender, tokens) == find_principal(letter.root.sender, tokens)
+    return goal.id != letter.from_goal and _is_of(letter.root, goal, tokens)
+
+
+def _is_of(root: ConversationKey, goal: MailTarget, tokens: Sequence[Token]) -> bool:
+    """Whether a goal belongs to the principal of this root conversation."""
+    return not tokens or find_principal(goal.root.sender, tokens) == find_principal(root.sender, tokens)
 
 
 def _explain_ended(mail_id: str) -> Conflict:

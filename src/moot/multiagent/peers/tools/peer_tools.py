@@ -1,5 +1,7 @@
 """The tools with which agents find and write to each other: list_peers, send_to_peer, wait_for_peer."""
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -12,7 +14,7 @@ from moot.domain.ports.mail import MailStore
 from moot.domain.ports.tool import RunContext, Tool, ToolResult
 from moot.domain.prompt import Safety, ToolSpec
 from moot.domain.text import clean, defuse
-from moot.multiagent.peers.directory import PeerDirectory
+from moot.multiagent.peers.directory import PeerDirectory, PeerSummary, explain_unknown
 from moot.multiagent.peers.letter import DeliveryReport, Letter, check_address, check_letter
 from moot.multiagent.peers.mail_causes import MailCauses
 from moot.multiagent.peers.mail_sender import MailSender
@@ -22,6 +24,9 @@ from moot.multiagent.peers.tools.replies import Replies, show_mail
 _SEND = "send_to_peer"
 # What an agent is told where agents do not write to each other.
 _NO_DIRECTORY = "this agent has no PeerDirectory configured"
+# How many goals list_peers returns at once, and of how many pages.
+_PAGE = 32
+_MOST_PAGES = 100
 _LONGEST_WAIT = 3600
 _DEFAULT_WAIT = 120
 
@@ -45,7 +50,15 @@ class ListPeers:
         group="peers",
         repeatable=True,
         description="List the other agents, and which of them you can write to with send_to_peer.",
-        parameters={"type": "object", "properties": {}, "additionalProperties": False},
+        parameters={
+            "type": "object",
+            "properties": {
+                "goals_of": {"type": "string", "description": "An agent: list its live goals, newest first."},
+                "page": {"type": "integer", "description": f"The page, with {_PAGE} goals each; 1 if not given."},
+            },
+            "additionalProperties": False,
+        },
+        fine=frozenset({"goals_of", "page"}),
     )
 
     def __init__(self, directory: PeerDirectory, sender: MailSender) -> None:
@@ -53,7 +66,8 @@ class ListPeers:
         self._sender = sender
 
     def line(self, arguments: dict[str, Any]) -> str:
-        return "list the other agents"
+        named = str(arguments.get("goals_of") or "")[:64]
+        return f"list the goals of {named}" if named else "list the other agents"
 
     async def __call__(self, arguments: dict[str, Any], context: RunContext) -> ToolResult:
         if not self._directory.is_enabled():
@@ -62,7 +76,42 @@ class ListPeers:
         is_owner = await self._sender.is_of_owner(context.asks_in)
         list_peers = self._directory.list_peers if is_owner else self._directory.list_local_peers
         peers = list_peers(context.speaker)
-        return ToolResult(content=defuse(msgspec.json.encode({"peers": peers}).decode()))
+        if not (named := str(arguments.get("goals_of") or "").strip()):
+            return ToolResult(content=defuse(msgspec.json.encode({"peers": peers}).decode()))
+        page = arguments.get("page") or 1
+        if not 1 <= page <= _MOST_PAGES:
+            raise BadRequest(f"`page` must be between 1 and {_MOST_PAGES}", fix="Leave it out for the first page.")
+        peer = self._find_named(named, peers)
+        goals = await self._list_goals(peer.agent_id, page * _PAGE + 1, context)
+        shown = {"peers": [peer], "goals": goals[(page - 1) * _PAGE : page * _PAGE]}
+        more = {"next_page": page + 1} if len(goals) > page * _PAGE and page < _MOST_PAGES else {}
+        return ToolResult(content=defuse(msgspec.json.encode(shown | more).decode()))
+
+    def _find_named(self, named: str, peers: Sequence[PeerSummary]) -> PeerSummary:
+        """Return the agent with this name or address; raise if there is none, or if it cannot be written to."""
+        address = self._directory.find_name(named)
+        peer = next((peer for peer in peers if peer.agent_id == address), None)
+        if peer is None:
+            raise BadRequest(explain_unknown(clean(named[:64])), fix="Leave `goals_of` out to list the agents.")
+        if not peer.reachable:
+            raise BadRequest(f"you cannot write to `{peer.agent_id}`", fix="Name an agent that is reachable.")
+        return peer
+
+    async def _list_goals(self, address: str, limit: int, context: RunContext) -> list[dict[str, str]]:
+        """Return up to `limit` goals. Of those of other daemons only the newest are known, by their ids."""
+        remote = [] if self._directory.find(address) is not None else self._directory.find_remote(address)
+        if remote:
+            return [{"goal_id": goal_id} for peer in remote for goal_id in peer.agent.goals][:limit]
+        return [
+            {
+                "goal_id": goal.id,
+                "kind": goal.kind.value,
+                "state": goal.state.value,
+                "sender": goal.owner,
+                "active_at": datetime.fromtimestamp(goal.active_at, UTC).isoformat(timespec="seconds"),
+            }
+            for goal in await self._sender.list_goals_of(address, context.asks_in, limit=limit)
+        ]
 
 
 class SendToPeer:

@@ -1,10 +1,12 @@
 """Two daemons on a real NATS server exchange mail, whatever is killed or forged meanwhile."""
 
+import asyncio
 import json
 import re
+import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import aclosing, suppress
+from contextlib import ExitStack, aclosing, suppress
 from pathlib import Path
 
 import nats
@@ -215,6 +217,8 @@ async def test_mail_is_shown_once_whenever_a_daemon_is_killed(desk: Home, laptop
         with running(killed, MOOT_FAIL_AT=at) as dying:
             first, second = (dying, living) if name == "desk" else (living, dying)
             async with second.client() as there:
+                # Announced together with the goal of bob, so that the desk has settled it before there is mail.
+                await eventually(lambda: laptop.query("SELECT 1 FROM inbox_position"))
                 await there.say("bob", "hello")
             with suppress(MootError, OSError):
                 async with first.client() as here:
@@ -420,3 +424,37 @@ async def test_mail_that_is_sent_again_on_both_sides_is_shown_once(desk: Home, l
             await talk.ask(send_mail=pb.SendMailMsg(agent="bob@laptop", content="the next"))
             await until_unread(other, 2)
             assert await read_all(other) == 1
+
+
+async def test_a_copy_of_a_home_that_is_started_beside_it_receives_none_of_its_mail(
+    tmp_path: Path, desk: Home, laptop: Home
+) -> None:
+    with daemon_thread(laptop) as second:
+        async with second.client() as there:
+            await there.say("bob", "hello")
+    shutil.copytree(laptop.path, tmp_path / "copy")
+    copy = Home(tmp_path / "copy")
+    is_refused = asyncio.Event()
+
+    async def start_copy(stack: ExitStack) -> None:
+        started = await asyncio.to_thread(lambda: stack.enter_context(running(copy)))
+        async with started.client() as talk:
+
+            async def is_told() -> bool:
+                found = (await talk.ask(list_daemons=pb.ListDaemonsMsg())).daemons
+                return "another daemon on the broker is called `laptop`" in found.problem
+
+            await eventually(is_told)
+        is_refused.set()
+
+    with daemon_thread(desk) as first, daemon_thread(laptop) as second, ExitStack() as stack:
+        async with first.client() as here, second.client() as there, asyncio.TaskGroup() as tasks:
+            await meet(here)
+            tasks.create_task(start_copy(stack))
+            while not is_refused.is_set():
+                # Every single one arrives where it belongs. It is read at once, so that none is evicted.
+                await here.ask(send_mail=pb.SendMailMsg(agent="bob@laptop", content="the plan"))
+                await until_unread(there)
+                await there.say("bob", "any news?")
+            await until_empty(here)
+            assert copy.query("SELECT count(*) FROM mail") == [(0,)]

@@ -45,6 +45,8 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 3.0
 # The shortest time between two announcements of changes.
 _PAUSE_SECONDS = 1.0
+# How long a daemon has to answer the first announcement of another one with its name; it answers at once.
+_CLAIM_SECONDS = 0.5
 # After so many messages their senders are told at once: until then the messages count against what may wait there.
 _MOST_UNCONFIRMED = 1_000
 # Goals are read again after this time, because conversations stop being live without an event.
@@ -88,6 +90,8 @@ class Presence:
         self._introduced: dict[str, float] = {}
         # When another daemon with the name of this one was last heard.
         self._conflict_at: float | None = None
+        # Whether this daemon was announced since its start.
+        self._is_introduced = asyncio.Event()
 
     async def start(self, store: int) -> None:
         d = self._d
@@ -102,6 +106,11 @@ class Presence:
         """Announce that this daemon is about to stop."""
         if self._started_at and self._may_announce:
             await self._announce(is_leaving=True)
+
+    async def wait_for_claims(self) -> None:
+        """Wait until a daemon that was here first with the name of this one has had the time to say so."""
+        await self._is_introduced.wait()
+        await self._d.clock.sleep(_CLAIM_SECONDS)
 
     def announce_soon(self) -> None:
         """Announce a change, together with others of the same second."""
@@ -130,7 +139,9 @@ class Presence:
 
     def on_connected(self) -> None:
         # Nothing was heard meanwhile.
-        self._d.directory.renew_all(self._d.clock.monotonic())
+        now = self._d.clock.monotonic()
+        self._d.directory.renew_all(now)
+        self._conflict_at = now if self._conflict_at is not None else None
         self._announce_now()
         self._d.relay.wake()
 
@@ -313,6 +324,7 @@ class Presence:
             is_leaving=is_leaving,
         )
         await d.link.broker.announce(encode_record(record, d.link.identity))
+        self._is_introduced.set()
 
     def _describe_agent(self, agent: Agent) -> PeerAgent:
         return PeerAgent(

@@ -84,6 +84,8 @@ class Receiver:
 
     async def _consume(self) -> None:
         d = self._d
+        # Before anything is received: what the copy of a home takes is lost to the original.
+        await d.presence.wait_for_claims()
         while True:
             # Another daemon has the name of this one, for example on a copy of its home: that one receives.
             await d.directory.wait_for_problem(present=False)

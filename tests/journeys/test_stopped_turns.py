@@ -267,3 +267,42 @@ async def test_a_copy_says_of_a_steered_turn_that_all_its_messages_were_stopped(
     note = NOTE.format(how="was stopped by the person")
     for body in provider.bodies()[count:]:
         assert f"delete everything\n\n{note}\n\nhello?" in heard(body)
+
+
+@pytest.mark.parametrize(
+    ("tool", "outcome", "what"),
+    [
+        ("set_title", "denied", "calls were not approved and not executed"),
+        ("fs_teleport", "tool_error", "the calls failed or were not executed and changed nothing"),
+    ],
+)
+async def test_an_answer_that_nothing_was_done_for_is_followed_by_a_note(
+    home: Home, provider: Provider, tool: str, outcome: str, what: str
+) -> None:
+    note = (
+        f"<moot>In the turn before this note {what}, whatever its answer says. Do not try it again unless you are asked"
+        " to.</moot>"
+    )
+    home.write_config(
+        CONFIG.replace("PROVIDER_URL", provider.url) + '[security.interceptor]\nsensitive_tools = ["set_title"]\n'
+    )
+    done = {"calls": [{"name": tool, "arguments": {"title": "Boats"}}]}, {"text": "Done!"}
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            provider.program(*done, {"text": "Hello."}, {"text": "Bye."})
+            speech = talk.start("ada", "name it", "me")
+            if outcome == "denied":
+                ask = await speech.until("approval_opened")
+                await talk.ask(decide_ask=pb.DecideAskMsg(ask_id=ask.ask_id, attempt=ask.attempt, decision="deny"))
+            assert (await speech.end()).outcome == outcome
+            await talk.say("ada", "hello?", "me")
+            assert f"{note}\n\nhello?" in heard(provider.bodies()[-1])
+            # It has an answer, and is not told as stopped.
+            assert '"stopped' not in daemon.cli("export", "ada", "--as", "me").stdout
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("ada", "bye", "me")
+    said = heard(provider.bodies()[-1])
+    assert f"{note}\n\nhello?" in said
+    assert said.count("<moot>In the turn") == 1
+    assert provider.faults() == []

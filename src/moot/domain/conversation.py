@@ -89,11 +89,15 @@ def find_opening(newest: Archive | None, get: Callable[[int], Archive]) -> Openi
 
 
 class StoppedTurn(Struct, frozen=True, kw_only=True):
-    """A turn that ended without an answer: the number of its message, the speaker, and its outcome."""
+    """A turn that ended without an answer: the number of its message, the speaker, and its outcome.
+
+    With `is_answered`, one that has an answer and yet did nothing of what was requested.
+    """
 
     user_seq: int
     speaker: str
     outcome: str
+    is_answered: bool = False
 
 
 class LoadedConversation(Struct, frozen=True, kw_only=True):

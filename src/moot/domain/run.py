@@ -37,6 +37,9 @@ class Outcome(StrEnum):
 # Outcomes after which a retry runs again on the stored message; for any other outcome the run is repeated as it was.
 RETRYABLE = frozenset({Outcome.INTERRUPTED, Outcome.MODEL_ERROR, Outcome.TIMEOUT, Outcome.INTERNAL_ERROR})
 
+# Outcomes of runs that did nothing of what was requested, whatever their text says.
+UNDONE = frozenset({Outcome.DENIED, Outcome.TOOL_ERROR})
+
 
 class RunStatus(StrEnum):
     QUEUED = "queued"

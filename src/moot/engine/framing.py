@@ -128,9 +128,17 @@ _HOW_STOPPED = {
     Outcome.DENIED: "ended because what it needed was not approved",
 }
 
+_WHAT_UNDONE = {
+    Outcome.DENIED: "calls were not approved and not executed, whatever its answer says",
+    Outcome.TOOL_ERROR: "the calls failed or were not executed and changed nothing, whatever its answer says",
+}
+
 
 def render_stopped_note(turn: StoppedTurn, *, primary: str) -> Message:
-    """Return the note after a turn that ended without an answer, so that no agent continues it unasked."""
+    """Return the note after a turn that was stopped or did nothing, so that no agent continues it unasked."""
+    if turn.is_answered:
+        what = _WHAT_UNDONE[Outcome(turn.outcome)]
+        return user(f"<moot>In the turn before this note {what}. Do not try it again unless you are asked to.</moot>")
     how = _HOW_STOPPED.get(Outcome(turn.outcome), "did not come")
     if turn.speaker == primary:
         text = f"The answer to the message before this note {how}. Do not act on that message unless you are asked to."

@@ -9,7 +9,7 @@ from moot.domain.conversation import Archive, Conversation, ConversationKey, Loa
 from moot.domain.message import Entry, Message, Role, ToolCall, begins_turn
 from moot.domain.ports.store import Store
 from moot.domain.prompt import ToolSpec, Transcript
-from moot.domain.run import Outcome, RunEnd
+from moot.domain.run import UNDONE, Outcome, RunEnd
 from moot.domain.scope import TOOL_SEARCH
 from moot.domain.text import LARGE_TEXT, defuse
 from moot.domain.tokens import estimate_message
@@ -148,11 +148,14 @@ class History:
         return [entry.message for entry in self.entries if entry.run_id == run_id]
 
     def end_turn(self, user_seq: int, speaker: str, end: RunEnd) -> None:
-        """Remember how a turn ended; if its message has no answer, the next request says so."""
-        if end.outcome is Outcome.COMPLETED or end.content:
+        """Remember how a turn ended; if its message has no answer, or nothing was done, the next request says so."""
+        is_answered = bool(end.content)
+        if end.outcome is Outcome.COMPLETED or (is_answered and end.outcome not in UNDONE):
             self._stopped.pop(user_seq, None)
         else:
-            self._stopped[user_seq] = StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=end.outcome)
+            self._stopped[user_seq] = StoppedTurn(
+                user_seq=user_seq, speaker=speaker, outcome=end.outcome, is_answered=is_answered
+            )
 
     def _note_stopped(self, entry: Entry) -> None:
         if not begins_turn(entry, self.entries[-1] if self.entries else None):

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from moot.domain.conversation import Archive, Conversation, ConversationKey, LoadedConversation, Place, StoppedTurn
 from moot.domain.digest import Visit
 from moot.domain.message import Entry, Role, ToolCall
+from moot.domain.run import UNDONE
 from moot.domain.senders import CHILD_SENDER
 from moot.store import archives as archives_
 from moot.store import dialect, nodes, rows
@@ -20,6 +21,8 @@ _TAINT = (
     " UNION SELECT taint FROM archives WHERE conversation = conversations.id AND number = conversations.archives"
     " AND taint <> '' AND NOT closed AND archives.last_seq > trusted_seq))"
 )
+_IS_ANSWERED = "(reply_seq > 0 OR reply <> '')"
+_UNDONE = ", ".join(f"'{outcome}'" for outcome in sorted(UNDONE))
 # The archive that what follows the newest one begins with.
 _RESUMED = "(SELECT resumed FROM archives WHERE conversation = conversations.id AND number = conversations.archives)"
 
@@ -77,22 +80,31 @@ def load_after(
 
 
 def list_stopped_turns(db: apsw.Connection, conversation: int, first: int) -> list[StoppedTurn]:
-    """Return the turns since message `first` that ended without an answer. Only the last run of a message counts."""
+    """Return the turns since message `first` that ended without an answer, and those that have one and did nothing.
+
+    Only the last run of a message counts.
+    """
     found = db.execute(
-        "SELECT user_seq, speaker, outcome FROM runs WHERE conversation = ?1 AND user_seq >= ?2 AND status = 'ended'"
-        " AND outcome <> 'completed' AND reply_seq = 0 AND reply = '' AND NOT EXISTS (SELECT 1 FROM runs AS later"
+        f"SELECT user_seq, speaker, outcome, {_IS_ANSWERED} FROM runs"
+        " WHERE conversation = ?1 AND user_seq >= ?2 AND status = 'ended' AND outcome <> 'completed'"
+        f" AND (NOT {_IS_ANSWERED} OR outcome IN ({_UNDONE})) AND NOT EXISTS (SELECT 1 FROM runs AS later"
         " WHERE later.conversation = runs.conversation AND later.user_seq = runs.user_seq AND later.status = 'ended'"
         " AND later.number > runs.number)"
-        " UNION ALL SELECT user_seq, speaker, outcome FROM imported_stopped_turns"
+        " UNION ALL SELECT user_seq, speaker, outcome, 0 FROM imported_stopped_turns"
         " WHERE conversation = ?1 AND user_seq >= ?2 ORDER BY user_seq",
         (conversation, first),
     )
-    return [StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=outcome) for user_seq, speaker, outcome in found]
+    return [
+        StoppedTurn(user_seq=user_seq, speaker=speaker, outcome=outcome, is_answered=is_answered == 1)
+        for user_seq, speaker, outcome, is_answered in found
+    ]
 
 
 def find_stopped_turns(db: apsw.Connection, key: ConversationKey, first: int) -> list[StoppedTurn]:
+    """Return the turns since message `first` that ended without an answer."""
     number = rows.conversation_id(db, key)
-    return [] if number is None else list_stopped_turns(db, number, first)
+    found = [] if number is None else list_stopped_turns(db, number, first)
+    return [turn for turn in found if not turn.is_answered]
 
 
 class ConversationFilter(Struct, frozen=True, kw_only=True):

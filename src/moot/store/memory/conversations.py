@@ -18,6 +18,7 @@ from moot.domain.conversation import (
 from moot.domain.digest import Visit
 from moot.domain.errors import BadRequest, Conflict, NotFound
 from moot.domain.message import Entry, Message
+from moot.domain.run import UNDONE, Outcome
 from moot.domain.senders import CHILD_SENDER
 from moot.store.memory import nodes
 from moot.store.memory.database import ConversationRow, Database, RunRow, check_message, check_text
@@ -49,22 +50,31 @@ def _opening_after(db: Database, row: ConversationRow, archive: Archive | None) 
 
 
 def list_stopped_turns(db: Database, conversation: int, first: int) -> list[StoppedTurn]:
-    """Return the turns since message `first` that ended without an answer. The last attempt counts."""
+    """Return the turns since message `first` that ended without an answer, and those that have one and did nothing.
+
+    The last attempt counts.
+    """
     newest: dict[int, RunRow] = {}
     for run in sorted(db.runs.find("conversation", conversation), key=lambda run: run.number):
         if run.is_ended and run.user_seq >= first:
             newest[run.user_seq] = run
     imported = db.imported_stopped_turns.get(conversation) or ()
     return [turn for turn in imported if turn.user_seq >= first] + [
-        StoppedTurn(user_seq=seq, speaker=run.request.speaker, outcome=run.outcome)
+        StoppedTurn(user_seq=seq, speaker=run.request.speaker, outcome=run.outcome, is_answered=_is_answered(run))
         for seq, run in sorted(newest.items())
-        if run.end is not None and run.outcome != "completed" and not run.reply_seq and not run.end.content
+        if run.outcome != Outcome.COMPLETED and (not _is_answered(run) or run.outcome in UNDONE)
     ]
 
 
+def _is_answered(run: RunRow) -> bool:
+    return run.reply_seq > 0 or (run.end is not None and bool(run.end.content))
+
+
 def find_stopped_turns(db: Database, key: ConversationKey, first: int) -> list[StoppedTurn]:
+    """Return the turns since message `first` that ended without an answer."""
     row = db.conversation(key)
-    return [] if row is None else list_stopped_turns(db, row.id, first)
+    found = [] if row is None else list_stopped_turns(db, row.id, first)
+    return [turn for turn in found if not turn.is_answered]
 
 
 class ConversationFilter(Struct, frozen=True, kw_only=True):

@@ -36,10 +36,13 @@ async def find_active_run(connection: Connection, agent: str, sender: str) -> st
 
 
 async def list_asking_runs(connection: Connection, run_ids: Sequence[str]) -> list[pb.RunInfo]:
-    """The runs that have an open ask: first of these and those they wait for, then of all that work for them."""
+    """The runs that have an open ask: first of these and those they wait for, then of all that work for them.
+
+    Nothing of runs that have ended: what these left behind holds nobody up.
+    """
     listed = (await connection.request(pb.ClientMessage(list_runs=pb.ListRunsMsg()))).run_list.runs
     infos = {info.run_id: info for info in listed}
-    found = list(dict.fromkeys(run_ids))
+    found = [run_id for run_id in dict.fromkeys(run_ids) if run_id in infos and not infos[run_id].outcome]
     for run_id in found:
         found += [each for each in infos[run_id].waiting_on if each not in found] if run_id in infos else []
     for info in listed:

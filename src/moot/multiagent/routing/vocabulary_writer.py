@@ -214,8 +214,8 @@ class VocabularyWriter:
 
 
 def needs_vocabulary(agent: Agent) -> bool:
-    """Return whether an agent is recognised by its definition; the built-in ones are known to the classifier."""
-    return agent.source in (AgentSource.USER, AgentSource.EMBEDDED)
+    """Return whether a vocabulary is written for an agent: those that come with Moot are recognised without one."""
+    return agent.source is AgentSource.USER
 
 
 def render_prompt(agent: Agent, language: str) -> Prompt:

@@ -19,6 +19,7 @@ from moot.daemon.paths import Paths
 from moot.engine.bus import Bus
 from moot.engine.mailboxes import Mailboxes
 from moot.engine.tool_registry import ToolRegistry
+from moot.multiagent.team import Team
 from moot.redaction.redactor import Redactor
 from tests.architecture.sources import nodes
 from tests.daemon_process import CONFIG, Home
@@ -32,6 +33,8 @@ COMPOSITION = ("daemon/app.py", "daemon/requests/build_handlers.py", "multiagent
 OPEN_ENDS: dict[type, frozenset[str]] = {
     Bus: frozenset({"_observers", "_subscriptions"}),
     ToolRegistry: frozenset({"_registered", "_sources", "_tools", "_added"}),
+    # The tools of the registry, as they were when they were last divided.
+    Team: frozenset({"_partition"}),
     MemoryBroker: frozenset({"_connections"}),
     Mailboxes: frozenset({"_on_release"}),
     BrokerObservers: frozenset({"of_presence", "of_state", "of_malformed"}),

@@ -7,8 +7,8 @@ The shipped classifier has learnt the first three, and would recognise them too 
 learnt no labelled request. `tuning.jsonl` is left out: it is English and has nothing that nobody can do, and with it
 the weight of that would become 0.1.
 
-A second list of weights is for agents that have a vocabulary: fitted to `rare.jsonl`, `practice.jsonl` and
-`outside.jsonl` with those in `tests/routing/vocabularies`.
+A second list of weights is for agents that have a vocabulary: fitted to `rare.jsonl`, `practice.jsonl`,
+`outside.jsonl` and `trades.jsonl` with those in `tests/routing/vocabularies`.
 
 Then a table says what `router.FROM_ROLES` does to these requests and to those of `tuning.jsonl`. Needs nothing but
 Python, takes two minutes, and writes the same bytes each time.
@@ -54,7 +54,7 @@ STEPS = (0.0, 0.2, FROM_ROLES, 0.5, 0.7, 1.0)
 FILES = (
     "rare.jsonl", "rare_agents.json", "development.jsonl", "custom.jsonl", "practice.jsonl", "practice_agents.json",
     "outside.jsonl", "outside_agents.json", "vocabularies/rare.json", "vocabularies/practice.json",
-    "vocabularies/outside.json",
+    "vocabularies/outside.json", "trades.jsonl", "trades_agents.json", "vocabularies/trades.json",
 )  # fmt: skip
 FOLDERS = ("development_agents", "agents")
 
@@ -88,7 +88,7 @@ def load_vocabulary_cases(plain: Classifier) -> list[Case]:
     """Return the requests to fit to among agents that have a vocabulary; all but strange ones count the same."""
     whole = load_classifier()
     cases = []
-    for name, model in (("rare", plain), ("practice", whole), ("outside", whole)):
+    for name, model in (("rare", plain), ("practice", whole), ("outside", whole), ("trades", whole)):
         teams = load_teams(f"{name}_agents.json")
         indexes = {number: load_vocabularies(f"{name}.json", team) for number, team in teams.items()}
         own = {agent: number for number, index in indexes.items() for agent in index.agents}

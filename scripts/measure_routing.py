@@ -148,15 +148,17 @@ def find_strangers(name: str) -> list[tuple[dict[str, Any], list[Agent]]]:
     return [(row, teams[(place[row["agent"]] + 1) % len(teams)]) for row in rows(f"{name}.jsonl") if "agent" in row]
 
 
-def judge_strangers() -> list[Judged]:
+def judge_strangers(*, has_vocabularies: bool = False) -> list[Judged]:
     """Those requests, labelled by the kind of agent that they got: right is a role or none."""
     router, embedded = Router(), {agent.name for agent in load_packaged()} - set(ROLES)
     judged = []
-    for row, team in (*find_strangers("rare"), *find_strangers("practice")):
-        route = router.route(row["text"], team, ALL_TOOLS)
-        is_right = route.agent in ("", *ROLES)
-        label = DIRECT if is_right else "embedded" if route.agent in embedded else "own"
-        judged.append(Judged(label=label, language=row["language"], is_right=is_right, is_certain=route.certain))
+    for name in ("rare", "practice"):
+        for row, team in find_strangers(name):
+            vocabularies = load_vocabularies(f"{name}.json", team) if has_vocabularies else NO_VOCABULARIES
+            route = router.route(row["text"], team, ALL_TOOLS, vocabularies)
+            is_right = route.agent in ("", *ROLES)
+            label = DIRECT if is_right else "embedded" if route.agent in embedded else "own"
+            judged.append(Judged(label=label, language=row["language"], is_right=is_right, is_certain=route.certain))
     return judged
 
 

@@ -169,7 +169,8 @@ data or running the router on it; only its figures were in sight while weights w
 A question of a subject that none of the agents present is for is often given to the agent whose subject is least far
 away. Of {strange.count} such requests (those for agents in `rare.jsonl` and `practice.jsonl`, each among the agents of
 another team; they are for tuning) {strange_own} get one of the user's agents suggested and {strange_embedded} an
-embedded one, {strange.certain_wrong} of them as certain. The orchestrator sees that it is not certain, and decides.
+embedded one, {strange.certain_wrong} of them as certain. With vocabularies, {told_own} get one of the user's agents and
+{told_embedded} an embedded one, {told.certain_wrong} as certain. Where it is not certain, the orchestrator decides.
 
 ## Training
 
@@ -267,7 +268,7 @@ def document() -> str:
     kinds, blind = by_kind(), dict(judge_blind())
     crowded_blind = blind.pop("crowded")
     old, crowded = judge_old()
-    strangers = judge_strangers()
+    strangers, told = judge_strangers(), judge_strangers(has_vocabularies=True)
     by_language = {name: [one for one in kinds["role"] if one.language == name] for name in LANGUAGES}
     by_role = {name: total(one for one in kinds["role"] if one.label == name) for name in LABELS}
     return PAGE.format(
@@ -300,6 +301,9 @@ def document() -> str:
         strange=total(strangers),
         strange_own=sum(one.label == "own" for one in strangers),
         strange_embedded=sum(one.label == "embedded" for one in strangers),
+        told=total(told),
+        told_own=sum(one.label == "own" for one in told),
+        told_embedded=sum(one.label == "embedded" for one in told),
         rare_agents=len({row["agent"] for row in rows("rare.jsonl") if "agent" in row}),
         development=total(judge(rows("development.jsonl"), folder="development_agents")),
         development_agents=len({row["agent"] for row in rows("development.jsonl")}),

@@ -75,6 +75,15 @@ def with_mode_ask(text: str) -> str:
     return text.replace(head, f'{head}mode = "ask"\n') if head in text else f"{text.rstrip()}\n{_MODE_ASK}"
 
 
+def without_vocabularies(text: str) -> str:
+    """Return a configuration in which no model is asked for vocabularies of agents, unless it says whether one is."""
+    try:
+        has_key = "vocabulary" in tomllib.loads(text).get("agent", {})
+    except (tomllib.TOMLDecodeError, AttributeError, TypeError):
+        return text
+    return text if has_key else text.replace("multiAgent = true\n", "multiAgent = true\nvocabulary = false\n", 1)
+
+
 class Home:
     """A folder for MOOT_HOME, and the files a person would write in it."""
 
@@ -85,9 +94,12 @@ class Home:
         self.socket = path / "run" / "moot.sock"
 
     def write_config(self, text: str = CONFIG) -> None:
-        """Write config.toml. Conversations are in mode ask unless it says otherwise, so that tests can be asked."""
+        """Write config.toml. Conversations are in mode ask unless it says otherwise, so that tests can be asked.
+
+        Models are not asked for vocabularies of agents, which would come between the requests of a test.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
-        (self.path / "config.toml").write_text(with_mode_ask(text), encoding="utf-8")
+        (self.path / "config.toml").write_text(without_vocabularies(with_mode_ask(text)), encoding="utf-8")
 
     def write_script(self, text: str) -> None:
         self.path.mkdir(parents=True, exist_ok=True)

@@ -73,6 +73,12 @@ class Registry:
             return f"{_printable_path(agent.path)}: its status is {agent.status}, not active"
         return next((str(flaw) for flaw in self._flaws if agent_name_of(Path(flaw.path)) == name), "")
 
+    def is_gone(self, name: str) -> bool:
+        """Return whether no file defines an agent of that name, and none can be out of reach for now."""
+        if name in self._agents or self.problem(name) or name in self.hidden_examples:
+            return False
+        return all(os.access(folder, os.R_OK | os.X_OK) for folder in (self.folder, *self.foreign_folders))
+
     @property
     def hidden_examples(self) -> list[str]:
         """The embedded agents that are hidden because there are agents of the user."""

@@ -189,7 +189,7 @@ class Runtime:
         await self._retention.expire()
 
     def _on_reloaded(self, _: Event) -> None:
-        self.vocabularies.retry()
+        self.vocabularies.reload()
         self.team.write_vocabularies()
 
     def _build_vocabularies(self) -> VocabularyWriter:
@@ -198,6 +198,7 @@ class Runtime:
             VocabularyWriterDependencies(
                 store=d.storage.vocabularies,
                 agents=d.registry.get,
+                is_gone=d.registry.is_gone,
                 models=d.models,
                 config=lambda: d.config.current,
                 complete=CountedCompletion(d.storage.store),

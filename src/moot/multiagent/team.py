@@ -146,12 +146,13 @@ class Team:
 
     def write_vocabularies(self) -> None:
         """Begin to write the vocabularies that are missing, if there are teammates."""
-        if self._config().has_teammates:
+        # The partition is made only if it is needed.
+        if self._config().has_teammates and self._vocabularies.is_ready:
             self._vocabularies.write_missing(self.partition().teammates())
 
     async def read_vocabularies(self) -> None:
         """Prepare the vocabularies one after the other, so that the first request does not hold up others."""
-        if self._config().has_teammates:
+        if self._config().has_teammates and self._vocabularies.has_any:
             for agent in self.partition().teammates():
                 if (vocabulary := self._vocabularies.find(agent)) is not None:
                     weigh_features(agent, vocabulary)
@@ -160,6 +161,8 @@ class Team:
     def _index_vocabularies(self, partition: Partition) -> VocabularyIndex:
         edition, is_used = self._vocabularies.edition, self._config().agent.vocabulary
         known = self._index
+        if known is not None and self._vocabularies.is_due:
+            self.write_vocabularies()
         if known is None or known[0] is not partition or known[1:3] != (edition, is_used):
             self.write_vocabularies()
             found = ((agent, self._vocabularies.find(agent)) for agent in partition.teammates())

@@ -46,6 +46,8 @@ class VocabularyIndex(Struct, frozen=True):
 
     def compare(self, reading: Reading) -> dict[str, Shared]:
         """Return what the request shares with each agent that has a vocabulary in its language."""
+        if not self.agents:
+            return {}
         found = dict.fromkeys(_find_features(reading))
         agents = self.by_language.get(reading.language, frozenset()) if reading.language else self.agents
         strengths = dict.fromkeys(agents, 0.0)

@@ -62,6 +62,8 @@ class UnusableAnswer(MootError):
 class VocabularyWriterDependencies(Struct, frozen=True, kw_only=True):
     store: VocabularyStore
     agents: Callable[[str], Agent | None]
+    # Returns whether no file defines an agent of that name any more.
+    is_gone: Callable[[str], bool]
     models: Callable[[str], Model]
     config: Callable[[], Config]
     complete: CountedCompletion
@@ -99,10 +101,27 @@ class VocabularyWriter:
         """Return a number that grows when a vocabulary is added."""
         return self._edition
 
+    @property
+    def has_any(self) -> bool:
+        return bool(self._written)
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether the model failed so long ago that it is to be asked again."""
+        return bool(self._problem) and self._d.clock.monotonic() >= self._pause_until
+
     async def start(self) -> None:
-        """Load what is stored."""
+        """Load what is stored, without that of agents that are gone."""
         self._written = {each.agent: each for each in await self._d.store.list_all()}
         self._edition += 1
+        await self.remove_gone()
+
+    async def remove_gone(self) -> None:
+        """Remove the vocabularies of agents that nothing defines any more."""
+        for name in [name for name in self._written if self._d.is_gone(name)]:
+            if await self._d.store.remove(name):
+                logger.info("removed the vocabulary of %s, which is gone", name)
+            self._written.pop(name, None)
 
     def find(self, agent: Agent) -> Vocabulary | None:
         """Return the vocabulary of an agent, if vocabularies are used and it was written for its present definition."""
@@ -114,16 +133,23 @@ class VocabularyWriter:
         found = self._written.get(agent.name)
         return found if found is not None and found.digest == digest_definition(agent) else None
 
-    def retry(self) -> None:
-        """Forget failures: the configuration is new."""
+    def reload(self) -> None:
+        """Forget failures, and what is of agents that are gone: the configuration and the agents were read anew."""
         self._failures.clear()
         self._problem = ""
         self._pause_until = 0.0
+        self._d.supervisor.start("remove vocabularies", self.remove_gone())
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether nothing prevents that a model is asked now."""
+        return not self._find_obstacle() and self._d.clock.monotonic() >= self._pause_until
 
     def write_missing(self, agents: Iterable[Agent]) -> None:
         """Begin to write the vocabularies of those agents that have none, unless something prevents it."""
-        if self._find_obstacle() or self._d.clock.monotonic() < self._pause_until:
+        if not self.is_ready:
             return
+        self._problem = ""
         missing = (agent for agent in agents if needs_vocabulary(agent) and self._find_current(agent) is None)
         self._wanted |= {agent.name: agent for agent in missing if digest_definition(agent) not in self._failures}
         if self._wanted and (self._task is None or self._task.done()):
@@ -138,10 +164,11 @@ class VocabularyWriter:
             obstacle=self._find_obstacle() or failure or self._problem,
         )
 
-    async def write(self, agent: Agent) -> Vocabulary:
+    async def write(self, agent: Agent, *, only_if_missing: bool = False) -> Vocabulary:
         """Write the vocabulary of an agent, also if it has one or if vocabularies are not written by themselves."""
         async with self._lock:
-            return await self._write(agent)
+            found = self._find_current(agent) if only_if_missing else None
+            return found or await self._write(agent)
 
     async def _write_wanted(self) -> None:
         while self._wanted:
@@ -159,7 +186,9 @@ class VocabularyWriter:
                 self._pause_until = self._d.clock.monotonic() + _PAUSE_SECONDS
                 self._wanted.clear()
             finally:
-                self._wanted.pop(agent.name, None)
+                # Its definition may have changed meanwhile.
+                if self._wanted.get(agent.name) is agent:
+                    del self._wanted[agent.name]
 
     async def _write(self, agent: Agent) -> Vocabulary:
         model = self._d.models(self._find_model_name())

@@ -292,6 +292,7 @@ def test_every_request_of_the_protocol_has_a_handler() -> None:
         secrets=ANYTHING,
         mcp=ANYTHING,
         team_info=ANYTHING,
+        vocabularies=ANYTHING,
         runs=ANYTHING,
         jobs=ANYTHING,
         traces=ANYTHING,

@@ -36,6 +36,7 @@ from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
 from moot.daemon.requests.undo import UndoRequests
 from moot.daemon.requests.visits import VisitRequests
+from moot.daemon.requests.vocabularies import VocabularyRequests
 from moot.daemon.requests.workflows import WorkflowRequestDependencies, WorkflowRequests
 from moot.daemon.toolset import Toolset
 from moot.daemon.vault.master_key import MasterKey
@@ -104,6 +105,12 @@ def build_handlers(d: HandlerDependencies) -> Handlers:
             toolset=toolset,
             gate=runtime.gate,
             models=d.models,
+        ),
+        vocabularies=VocabularyRequests(
+            registry=d.registry,
+            config=lambda: d.config.current,
+            team=runtime.team,
+            vocabularies=runtime.vocabularies,
         ),
         runs=_build_runs(d, lookup, talk, records),
         jobs=JobRequests(toolset.jobs, d.clock),

@@ -15,14 +15,14 @@ from moot.daemon.live_models import LiveModels
 from moot.daemon.principal import Principal, Principals
 from moot.daemon.reloader import Reloader
 from moot.daemon.requests.admission import Admission, OpenConnections
+from moot.daemon.requests.missing_agent import make_no_agent_error
 from moot.daemon.requests.reply import Reply
 from moot.daemon.requests.run_lookup import RunLookup
 from moot.daemon.toolset import Toolset
 from moot.domain.agent import Agent, AgentSource
 from moot.domain.auto_approve import LEVEL_MEANINGS
 from moot.domain.config import ModelConfig
-from moot.domain.errors import BadRequest, ConfigError, MootError, NotFound
-from moot.domain.near_names import suggest_name
+from moot.domain.errors import BadRequest, MootError
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.store import Store
 from moot.domain.ports.tool import Tool
@@ -100,7 +100,7 @@ class DaemonRequests:
         self._registry.refresh_if_changed()
         agent = self._registry.find(message.get_agent.name)
         if agent is None:
-            raise self._no_agent_error(message.get_agent.name, principal)
+            raise make_no_agent_error(self._registry, message.get_agent.name, principal)
         info = self._agent_info(agent, principal)
         info.levels.extend(
             pb.AutoApproveInfo(level=level, meaning=LEVEL_MEANINGS[level], tools=tools)
@@ -328,18 +328,6 @@ class DaemonRequests:
         message = f"{rejected.total()} connections were rejected since the start ({reasons})."
         fix = "Find the client that opens them, or revoke its token with `moot tokens revoke`."
         return [pb.Finding(level="warning", check="connections", message=message, fix=fix)]
-
-    def _no_agent_error(self, name: str, principal: Principal) -> MootError:
-        flaw = next((flaw for flaw in self._registry.flaws if Path(flaw.path).parent.name == name), None)
-        if flaw is not None:
-            # Only the owner may see paths of files.
-            why = clean(str(flaw)) if principal.is_owner else "its file is broken"
-            fix = "Correct the file; `moot agents validate` shows where."
-            return ConfigError(f"the agent {name!r} cannot be used: {why}", fix=fix)
-        near = suggest_name(name, (agent.name for agent in self._registry.active()))
-        if hidden := self._registry.explain_hidden(name):
-            return hidden
-        return NotFound(f"there is no agent {name!r}", fix=f"{near}`moot agents` lists them.")
 
     def _find_tools(self, agent: Agent) -> list[Tool]:
         """Return the tools that an agent has in its own conversations."""

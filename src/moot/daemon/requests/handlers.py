@@ -26,6 +26,7 @@ from moot.daemon.requests.team_info import TeamInfoRequests
 from moot.daemon.requests.traces import TraceRequests
 from moot.daemon.requests.undo import UndoRequests
 from moot.daemon.requests.visits import VisitRequests
+from moot.daemon.requests.vocabularies import VocabularyRequests
 from moot.daemon.requests.workflows import WorkflowRequests
 from moot.domain.errors import BadRequest
 from moot.wire import moot_pb2 as pb
@@ -60,6 +61,7 @@ class Handlers:
         graph: GraphRequests,
         documents: DocumentRequests,
         knowledge: KnowledgeRequests,
+        vocabularies: VocabularyRequests,
     ) -> None:
         self.table: dict[str, Handler] = {
             "send": talk.send,
@@ -85,6 +87,8 @@ class Handlers:
             "get_agent": daemon_info.get_agent,
             "get_agent_status": team_info.get_agent_status,
             "list_agent_tools": team_info.list_agent_tools,
+            "list_vocabularies": vocabularies.list_vocabularies,
+            "write_vocabulary": vocabularies.write_vocabulary,
             "start_run": runs.start_run,
             "list_runs": runs.list_runs,
             "get_run": runs.get_run,

@@ -25,7 +25,7 @@ from moot.wire import moot_pb2 as pb
 _RUNTIME = "dynamic-v1"
 
 
-def _runtime_off_reason(config: Config) -> str:
+def explain_missing_runtime(config: Config) -> str:
     if config.has_teammates:
         return ""
     if not config.agent.multi_agent:
@@ -68,7 +68,7 @@ class TeamInfoRequests:
         status = pb.AgentStatus(
             mode="multi-agent" if config.agent.multi_agent else "single",
             teammate_runtime=_RUNTIME if config.has_teammates else "",
-            runtime_off_reason=_runtime_off_reason(config),
+            runtime_off_reason=explain_missing_runtime(config),
             max_delegation_rounds=config.agent.max_delegation_rounds,
             default_model=config.default_model,
             provider=config.models[config.default_model].provider,
@@ -116,7 +116,7 @@ class TeamInfoRequests:
             config=config,
             # In a thread, because it searches for programs, which may take some milliseconds.
             sandbox=await asyncio.to_thread(self._toolset.describe_sandbox),
-            no_teammates=_runtime_off_reason(config),
+            no_teammates=explain_missing_runtime(config),
             servers={name: _find_server_problem(servers, name) for name in servers.names()},
         )
         return list_categories(facts)

@@ -37,8 +37,8 @@ rag index GRAPH|rag list|rag|rag search tea
 usage|status|goals|peers list|peers dead|peers daemons|peers outbox|digest ada
 tokens new phone|tokens list|tokens revoke phone
 secrets list|secrets audit|mcp list|mcp|skills list|skills|agents list|agents|agents show ada|agents status
-agents tools|agents hooks|models list|models|models use ada|mode ada|cwd ada|project|doctor|undo|inbox show ASK
-inbox deny ASK
+agents tools|agents hooks|agents vocabulary|models list|models|models use ada|mode ada|cwd ada|project|doctor|undo
+inbox show ASK|inbox deny ASK
 """
 # They print no time, change the machine, or print the same as one that is called.
 OTHERS = """

@@ -81,6 +81,10 @@ complete_agents = _complete_with(
     lambda _: pb.ClientMessage(list_agents=pb.ListAgentsMsg()),
     lambda answer: (info.name for info in answer.agent_list.agents if info.status == "active"),
 )
+complete_vocabularies = _complete_with(
+    lambda _: pb.ClientMessage(list_vocabularies=pb.ListVocabulariesMsg()),
+    lambda answer: (info.agent for info in answer.vocabularies.vocabularies),
+)
 complete_runs = _complete_with(
     lambda _: pb.ClientMessage(list_runs=pb.ListRunsMsg(all=True, limit=20)),
     lambda answer: (info.run_id for info in answer.run_list.runs),

@@ -1,7 +1,6 @@
 """`moot agents`: lists and shows agents, their tools, and the agent files that failed to load."""
 
 import sys
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,11 +9,13 @@ import click
 from moot.cli import exits, output
 from moot.cli.command_group import CommandGroup
 from moot.cli.commands.agent_files import import_, keep, new, validate
+from moot.cli.commands.agent_vocabulary import describe_vocabulary, dump_vocabulary, find_vocabulary, vocabulary
 from moot.cli.commands.hooks import hooks
-from moot.cli.connect import send_request
+from moot.cli.connect import run_connected, send_request
 from moot.cli.follow import tool_notices
 from moot.cli.name_completion import complete_agents
 from moot.cli.render import flow, plain_data, sanitize, terminal
+from moot.client.connection import Connection
 from moot.domain.errors import ConfigError, NotFound
 from moot.wire import moot_pb2 as pb
 
@@ -86,20 +87,26 @@ def _note_without_tools(found: Sequence[pb.AgentInfo]) -> None:
 @output.json_option
 def show(name: str) -> None:
     """Show agent NAME with its instruction."""
-    info = send_request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=name))).agent_info
+    info, written = run_connected(lambda connection: _fetch_agent(connection, name))
 
     def render(_: Any) -> str:
         width, name = terminal.row_width(sys.stdout), sanitize.name(info.name)
         about = flow.wrap_text(f"{name}  {sanitize.line(info.description)}", width, indent="  ")
         lines = [terminal.paint(name, bold=True) + about.removeprefix(name)]
-        facts = [f"{key:12} {sanitize.line(value)}" for key, value in _agent_facts(info) if value]
+        facts = [f"{key:12} {sanitize.line(value)}" for key, value in _agent_facts(info, written) if value]
         lines += [flow.wrap_text(fact, width, indent=" " * 13) for fact in facts]
         lines += [flow.wrap_text(row, width, indent=" " * 13) for row in _render_levels(info)]
         lines += ["", flow.wrap_text(sanitize.clean(info.instruction), width)] if info.instruction else []
         return "\n".join(lines)
 
     levels = {each.level: {"meaning": each.meaning, "tools": list(each.tools)} for each in info.levels}
-    output.emit(plain_data.dump_agent(info) | {"levels": levels}, render=render)
+    data = plain_data.dump_agent(info) | {"levels": levels}
+    output.emit(data | {"vocabulary": dump_vocabulary(written) if written else None}, render=render)
+
+
+async def _fetch_agent(connection: Connection, name: str) -> tuple[pb.AgentInfo, pb.VocabularyInfo | None]:
+    info = (await connection.request(pb.ClientMessage(get_agent=pb.GetAgentMsg(name=name)))).agent_info
+    return info, await find_vocabulary(connection, info.name)
 
 
 def _render_levels(info: pb.AgentInfo) -> list[str]:
@@ -120,7 +127,7 @@ def _describe_status(info: pb.AgentInfo) -> str:
     return "" if info.status == "active" else info.status
 
 
-def _agent_facts(info: pb.AgentInfo) -> list[tuple[str, str]]:
+def _agent_facts(info: pb.AgentInfo, written: pb.VocabularyInfo | None) -> list[tuple[str, str]]:
     return [
         ("model", tool_notices.model_name(info) or "(default)"),
         ("source", info.source),
@@ -135,6 +142,7 @@ def _agent_facts(info: pb.AgentInfo) -> list[tuple[str, str]]:
         ("returns", info.returns),
         ("cannot", ", ".join(info.cannot_do)),
         ("cannot yet", ", ".join(info.cannot_yet)),
+        ("vocabulary", describe_vocabulary(written) if written else ""),
     ]
 
 
@@ -206,7 +214,7 @@ def _render_categories(found: pb.AgentToolList) -> str:
     rows = [
         [each.name, "enabled" if each.enabled else "disabled", _describe_category(each)] for each in found.categories
     ]
-    parts = [_render_wrapped(["CATEGORY", "STATE", "TOOLS OR REASON"], rows)]
+    parts = [terminal.render_wrapped_table(["CATEGORY", "STATE", "TOOLS OR REASON"], rows)]
     if found.no_tools_reason:
         note = f"Agents with the default model use none of them: {sanitize.line(found.no_tools_reason)}."
         parts.append(output.wrap_prose(note, sys.stdout))
@@ -247,23 +255,10 @@ def _show_partition(found: pb.AgentToolList, name: str) -> None:
         if not name:
             parts.append("Available to every agent with tools: " + sanitize.line(", ".join(found.shared)))
             parts.append("Available to no agent: " + (", ".join(map(_render_unmatched, found.unmatched)) or "(none)"))
-        table = _render_wrapped(["AGENT", "TEAMMATE", "TOOLS"], rows)
+        table = terminal.render_wrapped_table(["AGENT", "TEAMMATE", "TOOLS"], rows)
         return "\n\n".join([table, *(output.wrap_prose(part, sys.stdout) for part in parts)])
 
     output.emit(_tools_data(found, wanted), render=render)
-
-
-def _render_wrapped(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose last column is wrapped instead of cut on a terminal."""
-    cells = [[sanitize.line(cell) for cell in row] for row in rows]
-    beside = sum(max(map(sanitize.columns, column)) + 2 for column in list(zip(head, *cells, strict=True))[:-1])
-    room = max(9, terminal.terminal_width() - beside) if terminal.terminal_width() else 0
-    wrapped: list[list[str]] = []
-    for *before, last in cells:
-        first, *more = textwrap.wrap(last, room, break_on_hyphens=False) if room and last else [last]
-        wrapped.append([*before, first])
-        wrapped += [[*("" for _ in before), line] for line in more]
-    return terminal.render_table(head, wrapped)
 
 
 def _render_left_out(info: pb.AgentTools) -> str:
@@ -303,5 +298,5 @@ def _emit(data: Any, render: Any, flaws: Sequence[str]) -> int:
     return int(exits.exit_for_error(broken)) if broken else 0
 
 
-for command in (hooks, new, keep, validate, import_):
+for command in (hooks, new, keep, validate, import_, vocabulary):
     agents.add_command(command)

@@ -13,7 +13,15 @@ from msgspec.structs import asdict
 from moot import __version__
 from moot.cli import output
 from moot.cli.connect import send_request
-from moot.cli.doctor import checks, document_checks, mcp_checks, secret_checks, toolchain_checks, trace_checks
+from moot.cli.doctor import (
+    checks,
+    document_checks,
+    mcp_checks,
+    secret_checks,
+    toolchain_checks,
+    trace_checks,
+    vocabulary_checks,
+)
 from moot.cli.doctor.checks import ERROR, NOTE, OK, WARNING, Finding, run_check
 from moot.cli.exits import Exit
 from moot.cli.follow import tool_notices
@@ -97,6 +105,7 @@ def _check_daemon_and_store(home: Paths, traces: list[pb.TraceHealth]) -> Iterat
         yield from run_check("models", lambda: _check_models(home, answer[2]))
         yield from _check_daemon(home, *answer)
         yield from run_check("mcp", lambda: mcp_checks.check_servers(asyncio.run(_fetch_mcp_servers(home))))
+        yield from run_check("vocabulary", lambda: _check_vocabularies(home))
         yield from run_check("secrets", lambda: _check_secrets(home))
         yield from run_check("traces", lambda: _check_traces(asyncio.run(_fetch_trace_health(home)), traces))
         return
@@ -141,6 +150,16 @@ def _check_secrets(home: Paths) -> Iterator[Finding]:
     stored = asyncio.run(_fetch_secrets(home))
     problems = list(secret_checks.check_key(home, len(stored)))
     yield from problems or secret_checks.check_unreadable([info.name for info in stored if info.unreadable])
+
+
+def _check_vocabularies(home: Paths) -> Iterator[Finding]:
+    yield from vocabulary_checks.check_vocabularies(asyncio.run(_fetch_vocabularies(home)))
+
+
+async def _fetch_vocabularies(home: Paths) -> pb.VocabularyList:
+    async with asyncio.timeout(_DAEMON_SECONDS), connect(home.socket) as connection:
+        answer = await connection.request(pb.ClientMessage(list_vocabularies=pb.ListVocabulariesMsg()))
+    return answer.vocabularies
 
 
 async def _fetch_secrets(home: Paths) -> list[pb.SecretInfo]:

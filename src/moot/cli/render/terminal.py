@@ -2,6 +2,7 @@
 
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any, TextIO
 
@@ -66,6 +67,19 @@ def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         last = sanitize.fit(row[-1], room) if room >= _LEAST_LAST else row[-1]
         lines.append(_align([*row[:-1], last], widths))
     return "\n".join(lines)
+
+
+def render_wrapped_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose last column is wrapped instead of cut on a terminal."""
+    cells = [[sanitize.line(cell) for cell in row] for row in rows]
+    beside = sum(max(map(sanitize.columns, column)) + 2 for column in list(zip(head, *cells, strict=True))[:-1])
+    room = max(9, terminal_width() - beside) if terminal_width() else 0
+    wrapped: list[list[str]] = []
+    for *before, last in cells:
+        first, *more = textwrap.wrap(last, room, break_on_hyphens=False) if room and last else [last]
+        wrapped.append([*before, first])
+        wrapped += [[*("" for _ in before), line] for line in more]
+    return render_table(head, wrapped)
 
 
 def _render_block(headers: Sequence[str], row: Sequence[str]) -> str:

@@ -15,9 +15,11 @@ from tests.daemon_process import eventually
 from tests.interactions.world import (
     LEAD,
     OUTSIDE,
+    SCRIBE,
     SMALL_GUEST,
     SMALL_LEAD,
     STOPPED,
+    TERMS,
     World,
     ended,
     join_written,
@@ -987,6 +989,25 @@ class Inquiring:
 
 
 @dataclass
+class Vocabularies:
+    """A model has written once what people say when they need a teammate; it is kept, whatever happens."""
+
+    world: World
+    name = "vocabulary"
+
+    async def apply(self) -> None:
+        world = self.world
+        path = world.running.daemon.home.path / "agents" / SCRIBE / "AGENT.md"
+        path.parent.mkdir(exist_ok=True)
+        front = f"name: {SCRIBE}\ndescription: Writes letters by hand.\nalways_include: true"
+        path.write_text(f"---\n{front}\n---\nYou write.\n")
+        world.program({"match": f"^Name: {SCRIBE}\n", "text": ", ".join(TERMS), "repeat": 5})
+        message = pb.WriteVocabularyMsg(agent=SCRIBE, only_if_missing=True)
+        await world.talk.ask(write_vocabulary=message)
+        world.has_vocabulary = True
+
+
+@dataclass
 class WorkMode:
     """The conversation is in mode work: edits that can be undone need no approval."""
 
@@ -1069,6 +1090,7 @@ SETTINGS: tuple[type[Any], ...] = (
     Knowing,
     Documents,
     Inquiring,
+    Vocabularies,
     WorkMode,
     PlanMode,
     AutoApproveEdits,

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from moot.daemon.paths import Paths
 from moot.domain.errors import MootError
+from moot.multiagent.routing.vocabulary_writer import VOCABULARY_MARK
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, LiveDaemon, eventually, running
 from tests.daemon_thread import DaemonThread
@@ -32,6 +33,8 @@ window = 9500
 retries = 1
 [agent]
 multiAgent = true
+# Only one agent is a teammate whose vocabulary a model is asked for, and that only where it is there.
+vocabulary = true
 [agentMemory]
 enabled = true
 # Inquiries are asked; the conversations of the pairs are too short to be analysed for more.
@@ -94,6 +97,10 @@ STOPPED = {"cancelled": "was stopped by the person", "interrupted": "was interru
 LEAD, SMALL_LEAD = "lead", "small-lead"
 # A guest with a small model.
 SMALL_GUEST = "small-critic"
+
+# A teammate with a vocabulary, and the words of it.
+SCRIBE = "scribe"
+TERMS = ("quill", "nib", "inkwell", "blotter", "parchment", "calligraphy", "flourish", "sealing wax")
 
 
 def furnish(home: Home) -> Home:
@@ -267,6 +274,8 @@ class World:
     inquiry: str = ""
     # What a document says that was indexed for the person.
     indexed: str = ""
+    # A teammate has a vocabulary.
+    has_vocabulary: bool = False
     _numbers: int = 0
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -419,11 +428,20 @@ class World:
         entries = (await self.talk.ask(read_knowledge=wanted)).knowledge_page.entries
         saved = [(entry.content, entry.version) for entry in entries if not entry.agent]
         assert saved == ([(self.known, 1)] if self.known else []), "knowledge was lost or changed"
+        if self.has_vocabulary:
+            await self._check_vocabulary()
         if self.indexed:
             query = pb.SearchDocumentsMsg(agent="librarian", sender=self.sender, query=self.indexed)
             answer = (await self.talk.ask(search_documents=query)).passages
             assert [passage.text for passage in answer.passages] == [self.indexed], "a document was lost"
             assert list(answer.notes) == [], "the search did without vectors"
+
+    async def _check_vocabulary(self) -> None:
+        listing = pb.ListVocabulariesMsg(agent=SCRIBE)
+        (info,) = (await self.talk.ask(list_vocabularies=listing)).vocabularies.vocabularies
+        assert [tuple(each.words) for each in info.phrases] == [TERMS] * 5, "a vocabulary was lost or changed"
+        asked = [body for body in await self._list_prompts() if VOCABULARY_MARK in str(body["messages"][0])]
+        assert len(asked) in (0, 5), "a vocabulary was asked for again"
 
     def _check_attribution(self, history: list[Any]) -> None:
         for words, guest in self.guest_words.items():

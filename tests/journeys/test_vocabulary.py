@@ -321,6 +321,7 @@ async def test_a_small_model_writes_only_when_it_is_told(home: Home, provider: P
     assert "falconer, ringer are found less often: the model 'fake' is small" in " ".join(report.split())
     assert "moot agents vocabulary --write" in report
     assert "bumblefoot" in told.stdout
+    assert "Read the words: the model 'fake' is small" in " ".join(told.stderr.split())
     assert [row.split()[:4] for row in missing.stdout.splitlines()[1:]] == [
         ["falconer", "50", "10", "fake"],
         ["ringer", "50", "10", "fake"],

@@ -37,6 +37,9 @@ def vocabulary(name: str, write: bool) -> None:
         answer = fetch(name)
     (info,) = answer.vocabularies
     output.emit(dump_vocabulary(info) | {"phrases": _dump_phrases(info)}, render=lambda _: _render_whole(info))
+    if write and info.obstacle:
+        # It is written because a person wants it, although Moot would not have.
+        output.print_prose(f"Read the words: {sanitize.line(info.obstacle)}, and bad ones make routing worse.")
     _note_off(answer)
 
 

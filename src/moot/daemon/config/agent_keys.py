@@ -39,7 +39,7 @@ AGENT_KEYS = (
         "vocabulary",
         bool,
         "With `multiAgent`, let the default model write once for each of your agents what people say when they need it,"
-        " by which requests are routed. Small models do not. Costs model calls.",
+        " by which requests are routed. Embedded and small models do not. Costs model calls.",
         "true",
     ),
 )

@@ -75,6 +75,7 @@ class VocabularyRequests:
             reason = _explain_inactive(agent) or self._find_off_reason()
             info.obstacle = reason or (view.obstacle if is_teammate else "it is no teammate, because it has no tools")
             return info
+        info.obstacle = view.obstacle
         info.words, info.requests = found.word_count, found.request_count
         info.model, info.written_at = found.model, found.written_at
         if is_whole:

@@ -59,6 +59,25 @@ async def test_a_small_leader_is_told_which_teammates_to_start_and_has_no_memory
     assert all(f'agent_spawn(agent="{name}", …)' in advice for name in ("scribe", "clerk"))
 
 
+async def test_a_small_leader_gives_a_whole_task_to_one_teammate_and_no_placeholder(
+    home: Home, provider: Provider
+) -> None:
+    config = CONFIG.replace("PROVIDER_URL", provider.url)
+    home.write_config(f"{config}\n[agent]\nmultiAgent = true\n[project]\ninstructions = false\n")
+    for name in ("scribe", "clerk"):
+        path = home.write_agent(name, description="Writes files.")
+        path.write_text(path.read_text().replace(f"name: {name}", f'name: {name}\nprefixes: ["fs_*"]'))
+    provider.program(choose("agent_spawn", agent="operator", instruction="…"), {"text": SAY})
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            await talk.say("moot", "Write the text 'Ahoy' into a new file called a.txt.")
+    leader, refused = provider.bodies()
+    advice = str(leader["messages"][-1]["content"])
+    assert 'Give it the whole task: agent_spawn(agent="operator", …)' in advice
+    assert "clerk" not in advice
+    assert "agent_spawn: instruction is a placeholder and not a value; nothing was done." in str(refused["messages"])
+
+
 async def test_after_a_call_it_is_reminded_of_the_task_and_of_errors(
     daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:

@@ -120,6 +120,14 @@ _NOTES = (
     ("word.txt", "harbour"),
     ("answer.txt", "forty-two"),
 )
+# Written when the prompts were changed for the tasks above, and not looked at before they were measured.
+_FRESH_NOTES = (
+    ("harvest.txt", "Three crates of plums, two of pears"),
+    ("motto.md", "Slow is smooth."),
+    ("room.txt", "B 204"),
+    ("reply.txt", "Yes, we will come on Friday."),
+    ("speed.cfg", "limit = 80"),
+)
 _GUESTS = (
     ("captain", "Who are you?", ("captain", "ann")),
     ("captain", "What do you do all day?", ("ferry", "ship", "sea", "sail", "crew")),
@@ -153,7 +161,7 @@ TASKS = (
             result={name: text},
             writers={name: "operator"},
         )
-        for name, text in _NOTES
+        for name, text in (*_NOTES, *_FRESH_NOTES)
     ),
     *(
         Task(

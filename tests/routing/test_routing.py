@@ -328,6 +328,42 @@ def test_an_unsure_route_gives_its_candidates_and_leaves_the_decision_open() -> 
     assert "vault" not in told
 
 
+SHARED = (
+    router_module.Candidate(agent="operator", share=0.5),
+    router_module.Candidate(agent="scribe", share=0.25),
+    router_module.Candidate(agent="clerk", share=0.25),
+)
+
+
+def test_a_small_model_is_told_one_agent_for_the_whole_task() -> None:
+    told = render_advice(Route(agent="operator", candidates=SHARED), is_brief=True).content
+    assert 'for operator. Give it the whole task: agent_spawn(agent="operator", …)' in told
+    assert not any(word in told for word in ("scribe", "clerk", "part"))
+
+
+def test_a_small_model_is_told_each_agent_that_the_request_calls_by_name() -> None:
+    found = Route(agent="clerk", candidates=SHARED, called=("clerk", "scribe"))
+    told = render_advice(found, is_brief=True).content
+    assert 'its part of the task: agent_spawn(agent="clerk", …) and agent_spawn(agent="scribe", …)' in told
+    assert "operator" not in told
+
+
+def test_a_small_model_is_told_an_agent_beside_a_direct_answer_and_none_that_is_unlikely() -> None:
+    direct = router_module.Candidate(agent="", share=0.8)
+    likely = Route(candidates=(direct, router_module.Candidate(agent="vault", share=0.15)))
+    assert "perhaps for vault" in render_advice(likely, is_brief=True).content
+    unlikely = Route(candidates=(direct, router_module.Candidate(agent="vault", share=0.05)))
+    assert "vault" not in render_advice(unlikely, is_brief=True).content
+
+
+def test_a_route_names_the_agents_that_the_request_calls(team: list[Agent]) -> None:
+    assert set(route("have the operator list the files, and ask the vault for the key", team).called) == {
+        "operator",
+        "vault",
+    }
+    assert route("list the files", team).called == ()
+
+
 def test_a_librarian_without_web_search_says_how_to_get_it() -> None:
     few = [agent for agent in load_roles() if agent.name in DEFAULT_ROLES]
     text = "search the web for articles about heat pumps"

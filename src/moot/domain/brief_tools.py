@@ -11,9 +11,17 @@ from msgspec.structs import replace
 
 from moot.domain.prompt import ToolSpec
 
+# A model would copy a description of the value, such as "the text of the file", as the value.
+_OPEN = "…"
+# Where it cannot be a value. In an edit it can.
+_NEVER_OPEN = frozenset({("fs_write", "content"), ("agent_spawn", "instruction"), ("agent_escalate", "reason")})
+
 
 class BriefTool(Struct, frozen=True):
-    """A tool for a small model: its description, and its parameters with a sample value each; all are required."""
+    """A tool for a small model: its description, and its parameters with a sample value each; all are required.
+
+    A value that only the task says is left open.
+    """
 
     description: str
     sample: Mapping[str, str]
@@ -24,21 +32,17 @@ BRIEF_TOOLS: Mapping[str, BriefTool] = MappingProxyType(
         "fs_read": BriefTool("read a file", {"path": "notes.txt"}),
         "fs_list": BriefTool("list a folder", {"path": "."}),
         "fs_search": BriefTool("find files that contain a text", {"pattern": "word"}),
-        "fs_write": BriefTool(
-            "write a whole file, new or replaced", {"path": "notes.txt", "content": "the whole text of the file"}
-        ),
+        "fs_write": BriefTool("write a whole file, new or replaced", {"path": "notes.txt", "content": _OPEN}),
         "fs_edit": BriefTool(
             "replace a text in a file; fs_read it first",
-            {"path": "notes.txt", "oldText": "the text as it is", "newText": "the text as it should be"},
+            {"path": "notes.txt", "oldText": _OPEN, "newText": _OPEN},
         ),
         "exec": BriefTool("run a shell command", {"command": "ls -l"}),
         "web_fetch": BriefTool("read a web page", {"url": "https://example.org"}),
         "recall": BriefTool("search earlier conversations", {"query": "word"}),
-        "agent_spawn": BriefTool(
-            "give a task to a teammate", {"agent": "operator", "instruction": "the whole task in one or two sentences"}
-        ),
-        "agent_wait": BriefTool("get the result of a teammate", {"agent_id": "the agent_id that agent_spawn returned"}),
-        "agent_escalate": BriefTool("give back a task that your tools cannot do", {"reason": "why"}),
+        "agent_spawn": BriefTool("give a task to a teammate", {"agent": "operator", "instruction": _OPEN}),
+        "agent_wait": BriefTool("get the result of a teammate by its agent_id", {"agent_id": _OPEN}),
+        "agent_escalate": BriefTool("give back a task that your tools cannot do", {"reason": _OPEN}),
     }
 )
 
@@ -52,6 +56,11 @@ def shorten_tool(spec: ToolSpec) -> ToolSpec:
     properties = {name: {**_plain(known[name]), "examples": [value]} for name, value in brief.sample.items()}
     parameters = {"type": "object", "properties": properties, "required": list(properties)}
     return replace(spec, description=brief.description, parameters=parameters, fine=frozenset())
+
+
+def is_placeholder(spec: ToolSpec, parameter: str, value: str) -> bool:
+    """Whether the value is what a small model is shown instead of one."""
+    return value == _OPEN and not spec.added and (spec.name, parameter) in _NEVER_OPEN
 
 
 def _plain(described: dict[str, object]) -> dict[str, object]:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from moot.domain.brief_tools import is_placeholder
 from moot.domain.message import ToolCall
 from moot.domain.ports.tool import ToolResult
 from moot.domain.prompt import ToolSpec
@@ -16,6 +17,10 @@ from moot.domain.text import clean
 _NAME = 64
 _MOST_NAMED = 5
 _LIKENESS = 0.75
+# A description of fewer words may be a value as well, such as "name".
+_FEWEST_WORDS = 3
+# The most characters, such as brackets, around a description that a model repeats.
+_AROUND = 8
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -73,7 +78,38 @@ def _describe_mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec) -> 
         wrong_bool = isinstance(value, bool) and bool not in expected
         if kinds and (wrong_bool or not isinstance(value, expected)):
             return f"{name}: {parameter} must be of type {' or '.join(kinds)}"
-    return _describe_misspelt(name, arguments, spec)
+    return _describe_placeholder(name, arguments, spec) or _describe_misspelt(name, arguments, spec)
+
+
+def _describe_placeholder(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
+    """Return the error for an argument that is what its parameter is described as, or "".
+
+    A small model that does not know a value copies what it was shown in its place.
+    """
+    if not any(isinstance(value, str) for value in arguments.values()):
+        return ""
+    properties: dict[str, Any] = spec.parameters.get("properties", {})
+    for parameter, value in arguments.items():
+        if isinstance(value, str) and _is_placeholder(value, spec, parameter, properties.get(parameter)):
+            return (
+                f"{name}: {parameter} is a placeholder and not a value; nothing was done. Make the call again with the "
+                f"real {parameter}. If your task does not contain it, report that it is missing"
+            )
+    return ""
+
+
+def _is_placeholder(value: str, spec: ToolSpec, parameter: str, described: Any) -> bool:
+    if is_placeholder(spec, parameter, value):
+        return True
+    description = described.get("description") if isinstance(described, dict) else None
+    if not isinstance(description, str) or len(value) > len(description) + _AROUND:
+        return False
+    return len(description.split()) >= _FEWEST_WORDS and _normalise_text(value) == _normalise_text(description)
+
+
+def _normalise_text(text: str) -> str:
+    """Return a text without differences in case, brackets and the full stop at its end."""
+    return text.strip(" \n.<>").casefold()
 
 
 def _describe_misspelt(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:

@@ -1,6 +1,7 @@
 """Whatever a model calls, and however, ends in a result it can read."""
 
 import asyncio
+import json
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -151,6 +152,40 @@ async def test_bad_arguments_are_explained_and_nothing_runs(arguments: str, comp
     assert output.is_error
     assert complaint in output.content
     assert echo.heard == []
+
+
+def writing(description: str, *, added: bool = False) -> Echo:
+    echo = Echo()
+    text = {"type": "string", "description": description}
+    parameters = {"type": "object", "properties": {"content": text, "text": {"type": "string"}}}
+    echo.spec = replace(Echo.spec, name="fs_write", parameters=parameters, added=added)
+    return echo
+
+
+@pytest.mark.parametrize(
+    ("tool", "content", "is_refused"),
+    [
+        (writing("The whole content of it."), "The whole content of it.", True),
+        (writing("The whole content of it."), "<the whole content of it>", True),
+        (writing("The whole content of it."), "The whole content of it, and more.", False),
+        (writing("The whole content of it."), "…", True),
+        (writing("The whole content of it.", added=True), "…", False),
+        (writing("The whole content of it."), "Wait …", False),
+        (writing("content"), "content", False),
+        (writing(""), "", False),
+    ],
+)
+async def test_an_argument_that_is_only_what_its_parameter_is_described_as_is_refused(
+    tool: Echo, content: str, is_refused: bool
+) -> None:
+    toolbox = Gate(tools=lambda: {"fs_write": tool}, hooks=lambda _: [], budget=_ten_thousand, restore=_lost).box(
+        ALL_TOOLS
+    )
+    made = ToolCall(id="c", name="fs_write", arguments=json.dumps({"content": content, "text": "done"}))
+    tool.heard.clear()
+    output = await toolbox.execute(made, "", CONTEXT, Deadline(SystemClock(), 30), asyncio.Semaphore(8))
+    assert (output.is_error, output.is_unexecuted, tool.heard == []) == (is_refused,) * 3
+    assert ("Make the call again with the real content" in output.content) is is_refused
 
 
 @pytest.mark.parametrize("scope", [NO_TOOLS, only("other"), only("ECHO")])

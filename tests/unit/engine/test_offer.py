@@ -7,6 +7,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moot.domain.brief_tools import BRIEF_TOOLS
 from moot.domain.config import ModelConfig
 from moot.domain.ports.model import Model, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, ToolSpec
@@ -137,3 +138,8 @@ def test_a_small_model_is_offered_few_tools_in_few_words_and_those_its_agent_is_
     brief = choose_tools(specs, model, None)[0]
     assert (brief.description, list(brief.parameters["properties"])) == ("read a file", ["path"])
     assert "description" not in brief.parameters["properties"]["path"]
+
+
+def test_no_sample_value_for_a_small_model_is_a_description_that_it_could_copy() -> None:
+    samples = [value for tool in BRIEF_TOOLS.values() for value in tool.sample.values()]
+    assert [value for value in samples if len(value.split()) > 2] == []

@@ -78,6 +78,8 @@ class Route(Struct, frozen=True, kw_only=True):
     steps: tuple[str, ...] = ()
     # The likeliest, best first.
     candidates: tuple[Candidate, ...] = ()
+    # The agents that the request calls by name, best first.
+    called: tuple[str, ...] = ()
 
 
 class Compared(Struct, frozen=True, kw_only=True):
@@ -280,6 +282,7 @@ def _decide(
             )
             for option in options[:_SHOWN]
         ),
+        called=tuple(option.agent for option in options if option.agent in called),
     )
 
 

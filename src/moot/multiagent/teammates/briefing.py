@@ -184,16 +184,13 @@ def _line(written: str, *, enclosed: bool = False) -> str:
 def render_advice(route: Route, own_tools: Sequence[str] = (), *, is_brief: bool = False) -> Message:
     """Return the router's decision as a message for the orchestrator. It follows the history and is not stored.
 
-    `own_tools` are those of the orchestrator that belong to no teammate. `is_brief` is for a small model, which takes a
-    choice between agents for a question about their names.
+    `own_tools` are those of the orchestrator that belong to no teammate. `is_brief` is for a small model.
     """
     if route.missing:
         return user(f"(Routing: {_render_missing(route, own_tools)})")
     if not route.certain:
-        agents = [each.agent for each in route.candidates if each.agent and each.share >= _WORTH_NAMING]
-        if is_brief and agents:
-            calls = " and ".join(f'agent_spawn(agent="{agent}", …)' for agent in agents)
-            return user(f"(Routing: perhaps for {' and '.join(agents)}. Give each its part of the task: {calls}.)")
+        if is_brief and (brief := _render_brief_unsure(route)):
+            return user(f"(Routing: {brief})")
         return user(f"(Routing: {_render_unsure(route)})")
     if not route.agent:
         return user(f"(Routing: no teammate is needed; answer directly. {route.summary})")
@@ -222,6 +219,22 @@ def _render_unsure(route: Route) -> str:
         f"not certain. It could be {', or '.join(named)}. {route.summary} Decide yourself, or ask if the request is "
         f"unclear."
     )
+
+
+def _render_brief_unsure(route: Route) -> str:
+    """Return an uncertain decision for a small model, "" if no agent is likely.
+
+    It takes a choice between agents for a question about their names, and, if asked to give each its part, gives one of
+    them a part of a task that is for one alone. Several are named only if the request does so.
+    """
+    if len(route.called) > 1:
+        calls = " and ".join(f'agent_spawn(agent="{agent}", …)' for agent in route.called[:_MOST_NAMED])
+        return f"this is for {' and '.join(route.called[:_MOST_NAMED])}. Give each its part of the task: {calls}."
+    agent = next((each.agent for each in route.candidates if each.agent and each.share >= _WORTH_NAMING), "")
+    if not agent:
+        return ""
+    likely = "probably" if agent == route.agent else "perhaps"
+    return f'this is {likely} for {agent}. Give it the whole task: agent_spawn(agent="{agent}", …).'
 
 
 def _render_candidate(candidate: Candidate) -> str:

@@ -351,7 +351,10 @@ def test_a_small_model_is_told_each_agent_that_the_request_calls_by_name() -> No
 def test_a_small_model_is_told_an_agent_beside_a_direct_answer_and_none_that_is_unlikely() -> None:
     direct = router_module.Candidate(agent="", share=0.8)
     likely = Route(candidates=(direct, router_module.Candidate(agent="vault", share=0.15)))
-    assert "perhaps for vault" in render_advice(likely, is_brief=True).content
+    told = render_advice(likely, is_brief=True).content
+    assert (
+        told == "(Routing: probably no teammate is needed; answer directly. If the work needs tools, it is for vault.)"
+    )
     unlikely = Route(candidates=(direct, router_module.Candidate(agent="vault", share=0.05)))
     assert "vault" not in render_advice(unlikely, is_brief=True).content
 

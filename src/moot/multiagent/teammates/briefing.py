@@ -233,8 +233,9 @@ def _render_brief_unsure(route: Route) -> str:
     agent = next((each.agent for each in route.candidates if each.agent and each.share >= _WORTH_NAMING), "")
     if not agent:
         return ""
-    likely = "probably" if agent == route.agent else "perhaps"
-    return f'this is {likely} for {agent}. Give it the whole task: agent_spawn(agent="{agent}", …).'
+    if agent != route.agent:
+        return f"probably no teammate is needed; answer directly. If the work needs tools, it is for {agent}."
+    return f'this is probably for {agent}. Give it the whole task: agent_spawn(agent="{agent}", …).'
 
 
 def _render_candidate(candidate: Candidate) -> str:

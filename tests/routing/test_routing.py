@@ -348,15 +348,20 @@ def test_a_small_model_is_told_each_agent_that_the_request_calls_by_name() -> No
     assert "operator" not in told
 
 
-def test_a_small_model_is_told_an_agent_beside_a_direct_answer_and_none_that_is_unlikely() -> None:
-    direct = router_module.Candidate(agent="", share=0.8)
-    likely = Route(candidates=(direct, router_module.Candidate(agent="vault", share=0.15)))
-    told = render_advice(likely, is_brief=True).content
-    assert (
-        told == "(Routing: probably no teammate is needed; answer directly. If the work needs tools, it is for vault.)"
+def told_beside_direct_answer(direct: float, vault: float) -> str:
+    candidates = (
+        router_module.Candidate(agent="", share=direct),
+        router_module.Candidate(agent="vault", share=vault),
     )
-    unlikely = Route(candidates=(direct, router_module.Candidate(agent="vault", share=0.05)))
-    assert "vault" not in render_advice(unlikely, is_brief=True).content
+    return render_advice(Route(confidence=direct, candidates=candidates), is_brief=True).content
+
+
+def test_a_small_model_is_told_to_answer_directly_only_where_that_is_more_likely_than_not() -> None:
+    assert told_beside_direct_answer(0.8, 0.15) == (
+        "(Routing: probably no teammate is needed; answer directly. If the work needs tools, it is for vault.)"
+    )
+    assert "perhaps for vault. Give it the whole task" in told_beside_direct_answer(0.45, 0.3)
+    assert "vault" not in told_beside_direct_answer(0.8, 0.05)
 
 
 def test_a_route_names_the_agents_that_the_request_calls(team: list[Agent]) -> None:

@@ -36,6 +36,7 @@ _LONGEST_LINE = 600
 _MOST_NAMED = 16
 # Candidates of a route with a smaller share are left out of the advice.
 _WORTH_NAMING = 0.1
+_MORE_LIKELY_THAN_NOT = 0.5
 
 
 class Briefs:
@@ -233,9 +234,10 @@ def _render_brief_unsure(route: Route) -> str:
     agent = next((each.agent for each in route.candidates if each.agent and each.share >= _WORTH_NAMING), "")
     if not agent:
         return ""
-    if agent != route.agent:
+    if not route.agent and route.confidence >= _MORE_LIKELY_THAN_NOT:
         return f"probably no teammate is needed; answer directly. If the work needs tools, it is for {agent}."
-    return f'this is probably for {agent}. Give it the whole task: agent_spawn(agent="{agent}", …).'
+    likely = "probably" if agent == route.agent else "perhaps"
+    return f'this is {likely} for {agent}. Give it the whole task: agent_spawn(agent="{agent}", …).'
 
 
 def _render_candidate(candidate: Candidate) -> str:

@@ -1,6 +1,6 @@
 """Measures how often the embedded model does a task, and keeps the transcripts: `./dev test-model --score`.
 
-Ten tasks of each kind in `tasks`, each in its own folder and conversation. A person beside the run allows the calls
+The tasks of each kind in `tasks`, each in its own folder and conversation. A person beside the run allows the calls
 that write the expected files, and denies every other. Files, who called, and the reply are checked. The questions of
 `documents` are asked with the documents indexed.
 """
@@ -156,7 +156,7 @@ def _median(values: list[float]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./dev test-model --score", description=__doc__)
     parser.add_argument("--kinds", default=",".join(TITLES), help="only these kinds, separated by commas")
-    parser.add_argument("--tasks", type=int, default=10, help="how many of each kind")
+    parser.add_argument("--tasks", type=int, default=max(COUNTS.values()), help="at most how many of each kind")
     parser.add_argument("--first", type=int, default=1, help="the number of the first task of each kind")
     parser.add_argument("--folder", help="where the transcripts are written; a new folder unless given")
     options = parser.parse_args()

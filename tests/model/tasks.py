@@ -1,4 +1,4 @@
-"""The tasks of `./dev test-model --score`: ten of each kind, and the checks of what must be true afterwards. Pure."""
+"""The tasks of `./dev test-model --score`, at least ten of each kind, and the checks of what must be true. Pure."""
 
 import re
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ TITLES = {
     DOCUMENTS: "answers from the passage it cites",
     ABSENT: "says that the documents have no answer",
 }
-TARGETS = {READ: 10, EDIT: 7, OPERATOR: 8, TEAMMATES: 5, GUEST: 8, DOCUMENTS: 8, ABSENT: 4}
+TARGETS = {READ: 10, EDIT: 7, OPERATOR: 12, TEAMMATES: 5, GUEST: 8, DOCUMENTS: 8, ABSENT: 4}
 # How many tasks there are of each kind.
-COUNTS = dict.fromkeys(TARGETS, 10) | {ABSENT: 5}
+COUNTS = dict.fromkeys(TARGETS, 10) | {OPERATOR: 15, ABSENT: 5}
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ _NOTES = (
     ("word.txt", "harbour"),
     ("answer.txt", "forty-two"),
 )
-# Written when the prompts were changed for the tasks above, and not looked at before they were measured.
+# Not used while the prompts were written.
 _FRESH_NOTES = (
     ("harvest.txt", "Three crates of plums, two of pears"),
     ("motto.md", "Slow is smooth."),

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from moot.domain.message import Message, Role, user
 from moot.domain.ports.model import CallReady, Finished, Model, ModelEvent, TextDelta, ToolSupport
 from moot.domain.prompt import MOST_BY_SCHEMA, Prompt, ToolSpec
+from moot.domain.text import defuse
 from moot.models.calls import CallAssembler
 from moot.models.openai_wire import SAY
 from moot.models.scrub import TextScrubber
@@ -22,16 +23,19 @@ _REPLY = re.compile(r'\s*\{\s*"tool"\s*:\s*"say"\s*,\s*"text"\s*:\s*"')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _AFTER_RESULT = (
     "That was the result. The task was: {task}\n"
-    f'Is something of it left to do? Then choose the tool for that now. If nothing is, choose "{SAY}" and tell what '
-    "was done or found."
+    "{failed}Is something of it left to do? Then choose the tool for that now. "
+    f'If nothing is, choose "{SAY}" and tell what was done or found.'
 )
 _AFTER_ERROR = (
     "That call failed, and nothing was done by it. The task was: {task}\n"
     f'Choose the tool that the error asks for, or make the call again as it should be. Choose "{SAY}" only if '
     "it cannot be done."
 )
+_FAILED_BEFORE = "But {tool} failed before, and what it was to do is not done yet. "
 # The most characters of the task in a reminder.
 _TASK = 400
+# The most characters of a tool's name in it.
+_NAME = 64
 _SPECIAL = re.compile(r'[\\"]')
 
 
@@ -95,12 +99,30 @@ def _add_guidance(prompt: Prompt) -> tuple[Prompt, tuple[ToolSpec, ...]]:
 
 def _build_reminder(prompt: Prompt) -> tuple[Message, ...]:
     """Return a reminder of the task, because after a result a small model tends to make arbitrary calls."""
-    last = prompt.transcript.messages[-1:]
+    messages = prompt.transcript.messages
+    last = messages[-1:]
     if not last or last[0].role is not Role.TOOL or prompt.tail:
         return ()
-    request = next((each.content for each in reversed(prompt.transcript.messages) if each.role is Role.USER), "")
+    begin = next((at for at in reversed(range(len(messages))) if messages[at].role is Role.USER), -1)
+    request = messages[begin].content if begin >= 0 else ""
     note = _AFTER_ERROR if last[0].is_error else _AFTER_RESULT
+    tool = _find_failed_tool(messages[begin + 1 :])
+    note = note.replace("{failed}", _FAILED_BEFORE.replace("{tool}", tool) if tool else "")
     return (user(note.replace("{task}", " ".join(request.split())[:_TASK])),)
+
+
+def _find_failed_tool(messages: Sequence[Message]) -> str:
+    """Return the tool that failed last and has not succeeded since, or ""."""
+    names: dict[str, str] = {}
+    failed: dict[str, None] = {}
+    for message in messages:
+        names.update((call.id, call.name) for call in message.tool_calls)
+        if message.role is Role.TOOL:
+            name = names.get(message.tool_call_id, "")
+            failed.pop(name, None)
+            if message.is_error:
+                failed[name] = None
+    return defuse(next(reversed(failed), ""))[:_NAME]
 
 
 def _simplify_tool(tool: ToolSpec) -> ToolSpec:

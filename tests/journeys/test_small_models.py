@@ -82,15 +82,15 @@ async def test_after_a_call_it_is_reminded_of_the_task_and_of_errors(
     daemon: LiveDaemon, provider: Provider, sender: str, tmp_path: Path
 ) -> None:
     provider.reset()
-    (tmp_path / "b.txt").write_text("b")
-    calls = (choose("fs_read", path="a.txt"), choose("fs_list", path="."), choose("fs_read", path="b.txt"))
-    provider.program(*calls, {"text": SAY})
+    edit = choose("fs_edit", path="a.txt", oldText="a", newText="b")
+    look = choose("fs_list", path=".")
+    provider.program(choose("fs_read", path="a.txt"), look, edit, look, {"text": SAY})
     async with daemon.client() as talk:
         assert (await talk.say("ada", "Look for a.txt", sender, cwd=str(tmp_path))).text == "Done."
-    _, failed, listed, read = [body["messages"][-1]["content"] for body in provider.bodies()]
+    _, failed, listed, _, unedited = [body["messages"][-1]["content"] for body in provider.bodies()]
     assert "That call failed, and nothing was done by it. The task was: Look for a.txt" in failed
-    assert "That was the result. The task was: Look for a.txt\nBut fs_read failed before" in listed
-    assert "That was the result. The task was: Look for a.txt\nIs something of it left to do?" in read
+    assert "That was the result. The task was: Look for a.txt\nIs something of it left to do?" in listed
+    assert "That was the result. The task was: Look for a.txt\nBut fs_edit failed before" in unedited
 
 
 async def test_a_guest_is_reminded_who_it_is(daemon: LiveDaemon, provider: Provider, sender: str) -> None:

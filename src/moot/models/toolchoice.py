@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
 from functools import partial
 from random import Random
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from moot.domain.message import Message, Role, user
 from moot.domain.ports.model import CallReady, Finished, Model, ModelEvent, TextDelta, ToolSupport
-from moot.domain.prompt import MOST_BY_SCHEMA, Prompt, ToolSpec
+from moot.domain.prompt import MOST_BY_SCHEMA, Prompt, Safety, ToolSpec
 from moot.domain.text import defuse
 from moot.models.calls import CallAssembler
 from moot.models.openai_wire import SAY
@@ -106,13 +106,15 @@ def _build_reminder(prompt: Prompt) -> tuple[Message, ...]:
     begin = next((at for at in reversed(range(len(messages))) if messages[at].role is Role.USER), -1)
     request = messages[begin].content if begin >= 0 else ""
     note = _AFTER_ERROR if last[0].is_error else _AFTER_RESULT
-    tool = _find_failed_tool(messages[begin + 1 :])
+    # A failed read may have been needless; a model told of it makes it again and again.
+    changing = {spec.name for spec in prompt.tools if spec.safety is not Safety.SAFE}
+    tool = _find_failed_tool(messages[begin + 1 :], changing)
     note = note.replace("{failed}", _FAILED_BEFORE.replace("{tool}", tool) if tool else "")
     return (user(note.replace("{task}", " ".join(request.split())[:_TASK])),)
 
 
-def _find_failed_tool(messages: Sequence[Message]) -> str:
-    """Return the tool that failed last and has not succeeded since, or ""."""
+def _find_failed_tool(messages: Sequence[Message], changing: Collection[str]) -> str:
+    """Return which of the tools that change something failed last and has not succeeded since, or ""."""
     names: dict[str, str] = {}
     failed: dict[str, None] = {}
     for message in messages:
@@ -120,7 +122,7 @@ def _find_failed_tool(messages: Sequence[Message]) -> str:
         if message.role is Role.TOOL:
             name = names.get(message.tool_call_id, "")
             failed.pop(name, None)
-            if message.is_error:
+            if message.is_error and name in changing:
                 failed[name] = None
     return defuse(next(reversed(failed), ""))[:_NAME]
 

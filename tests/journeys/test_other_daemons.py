@@ -11,11 +11,10 @@ from pathlib import Path
 
 import nats
 import pytest
-from msgspec.structs import replace
 
 from moot.daemon.vault.master_key import load_key
 from moot.domain.errors import MootError
-from moot.domain.inbox_message import MailHeaders, list_signed_bytes, write_headers
+from moot.domain.inbox_message import list_signed_bytes, write_about, write_headers
 from moot.domain.mail import make_mail_id
 from moot.multiagent.peers.daemons.signatures import Identity
 from moot.wire import moot_pb2 as pb
@@ -240,9 +239,9 @@ def list_dead(daemon: LiveDaemon) -> list[str]:
 def sign(home: Home, subject: str, payload: bytes, mail_id: str, daemon: str) -> dict[str, str]:
     """The headers with which a daemon sends this, made with its key."""
     identity = Identity(load_key(home.store.parent / "identity.key", "file").view)
-    headers = MailHeaders(id=mail_id, daemon=daemon)
-    signature = identity.sign(list_signed_bytes(subject, headers, payload))
-    return {**write_headers(replace(headers, signature=signature)), "Nats-Msg-Id": mail_id}
+    about = write_about(daemon)
+    signature = identity.sign(list_signed_bytes(subject, mail_id, about, payload))
+    return {**write_headers(about, signature), "Nats-Msg-Id": mail_id}
 
 
 async def test_what_a_known_daemon_sends_on_purpose_stops_nothing_and_comes_back(

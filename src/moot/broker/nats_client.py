@@ -4,6 +4,7 @@ Its own way costs a parsed header, an object, a queue and a task for each messag
 bytes as they were read, and many commands are written and read at once. Everything else is left to nats-py.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 import nats.errors
@@ -13,13 +14,26 @@ from nats.protocol.parser import AWAITING_CONTROL_LINE, Parser
 
 # Is given the subject, the reply subject, the payload and the block of headers, which is empty if there are none.
 ReceiveBytes = Callable[[bytes, bytes, bytes, bytes], None]
+# Is given what the groups of a pattern have found in each of the messages that were read together.
+ReceiveFound = Callable[[list[tuple[bytes, ...]]], None]
 
 _LINE_END = "\r\n"
 _END = b"\r\n"
-_MESSAGE, _MESSAGE_WITH_HEADERS = b"MSG", b"HMSG"
-# The parts of the line before a message: name, subject, subscription, reply subject, sizes.
-_MESSAGE_PARTS = 5
-_PARTS_WITH_HEADERS = 6
+_MESSAGE = b"MSG"
+# The parts of the line before a message: name, subject, subscription, sizes. A reply subject is one more.
+_LEAST_PARTS = {_MESSAGE: 4, b"HMSG": 5}
+
+
+class PlainMessages:
+    """Messages of one subscription whose payload is like a pattern: all that follow each other are read at once."""
+
+    def __init__(self, beginning: bytes, payload: bytes, receive: ReceiveBytes, receive_found: ReceiveFound) -> None:
+        self.beginning = beginning
+        self.receive = receive
+        self.receive_found = receive_found
+        message = rb"%b([0-9]+) [0-9]+ [0-9]+\r\n%b\r\n" % (re.escape(beginning), payload)
+        self.one = re.compile(message)
+        self.many = re.compile(rb"(?:%b)+" % message.replace(b"(", b"(?:"))
 
 
 class _BytesParser(Parser):
@@ -31,6 +45,8 @@ class _BytesParser(Parser):
     def __init__(self, client: Client, receivers: dict[int, ReceiveBytes]) -> None:
         super().__init__(client)
         self._receivers = receivers
+        # What is read many at once.
+        self.plain: PlainMessages | None = None
 
     async def parse(self, data: bytes = b"") -> None:
         if self.state != AWAITING_CONTROL_LINE:
@@ -39,39 +55,51 @@ class _BytesParser(Parser):
         if self.buf:
             data = bytes(self.buf) + data
             self.buf.clear()
-        at = 0
+        at, size = self._give_plain(data, 0), len(data)
         while (line_end := data.find(_END, at)) >= 0:
-            parts = data[at:line_end].split(b" ")
-            end = self._give(parts, data, line_end + 2)
-            if end is None:
+            found = self._find(data[at:line_end].split(b" "), line_end + 2)
+            if found is None:
                 # Something else, which the parser of nats-py reads together with all that follows.
                 await super().parse(data[at:])
                 return
-            if end > len(data):
+            receive, subject, reply, payload_at, end = found
+            if end + 2 > size:
                 break
-            at = end
-        self.buf.extend(data[at:])
+            receive(subject, reply, data[payload_at:end], data[line_end + 2 : payload_at])
+            at = end + 2
+            if self.plain is not None and receive is self.plain.receive:
+                at = self._give_plain(data, at)
+        if at < size:
+            self.buf.extend(data[at:])
 
-    def _give(self, parts: list[bytes], data: bytes, start: int) -> int | None:
-        """Give a message to its function. Return where it ends, also if that was not read yet; None if it is for none.
+    def _give_plain(self, data: bytes, start: int) -> int:
+        """Give away the plain messages from `start` on; return where the first other one begins."""
+        plain = self.plain
+        if plain is None or not data.startswith(plain.beginning, start):
+            return start
+        found = plain.many.match(data, start)
+        if found is None:
+            return start
+        plain.receive_found(plain.one.findall(data, start, found.end()))
+        return found.end()
 
-        Its payload begins at `start`, after its headers if it has some.
+    def _find(self, parts: list[bytes], start: int) -> tuple[ReceiveBytes, bytes, bytes, int, int] | None:
+        """Return who is given a message, its subjects, and where its payload begins and ends; None if it is for none.
+
+        `parts` are those of the line before it. What follows begins at `start`: headers, if it has some, and payload.
         """
-        has_headers = parts[0] == _MESSAGE_WITH_HEADERS
-        if not has_headers and parts[0] != _MESSAGE:
+        kind, count = parts[0], len(parts)
+        least = _LEAST_PARTS.get(kind)
+        if least is None or not least <= count <= least + 1:
             return None
-        missing = (_PARTS_WITH_HEADERS if has_headers else _MESSAGE_PARTS) - len(parts)
         try:
-            receive, size = self._receivers.get(int(parts[2])), int(parts[-1])
-            payload_at = start + int(parts[-2]) if has_headers else start
-        except (IndexError, ValueError):
+            receive, end = self._receivers.get(int(parts[2])), start + int(parts[-1])
+            payload_at = start if kind == _MESSAGE else start + int(parts[-2])
+        except ValueError:
             return None
-        end = start + size
-        if receive is None or missing not in (0, 1) or not start <= payload_at <= end:
+        if receive is None or not start <= payload_at <= end:
             return None
-        if end + 2 <= len(data):
-            receive(parts[1], b"" if missing else parts[3], data[payload_at:end], data[start:payload_at])
-        return end + 2
+        return receive, parts[1], parts[3] if count > least else b"", payload_at, end
 
 
 class NatsClient(Client):
@@ -81,7 +109,7 @@ class NatsClient(Client):
         super().__init__()
         # Who takes the messages of a subscription, by its number.
         self._receivers: dict[int, ReceiveBytes] = {}
-        self._ps = _BytesParser(self, self._receivers)
+        self._ps: _BytesParser = _BytesParser(self, self._receivers)
 
     @property
     def has_begun(self) -> bool:
@@ -106,6 +134,17 @@ class NatsClient(Client):
         self._receivers[number] = receive
         return await self.subscribe(subject)
 
+    async def subscribe_answers(
+        self, inbox: str, payload: bytes, receive: ReceiveBytes, receive_found: ReceiveFound
+    ) -> None:
+        """Subscribe to answers whose subjects end with a number. Those with such a payload are given together.
+
+        They are given as lists of what is found: the number, and the groups of `payload`, a pattern. Only one
+        subscription of a connection can have this.
+        """
+        self._ps.plain = PlainMessages(f"MSG {inbox}.".encode(), payload, receive, receive_found)
+        await self.subscribe_bytes(f"{inbox}.*", receive)
+
     def _remove_sub(self, sid: int, max_msgs: int = 0) -> None:
         self._receivers.pop(sid, None)
         super()._remove_sub(sid, max_msgs)
@@ -126,18 +165,16 @@ class NatsClient(Client):
         await self._flush_pending()
 
 
-def make_publish_command(subject: str, reply: str, headers: Mapping[str, str], payload: bytes) -> bytes:
+def make_publish_command(subject: str, reply: bytes, headers: Mapping[str, str], payload: bytes) -> bytes:
     """Return the command that publishes a message. Raise an error of nats-py if the server would not read it as one."""
     if subject.split() != [subject]:
         raise nats.errors.BadSubjectError
-    lines = "".join([f"{name}: {text}\r\n" for name, text in headers.items()])
-    block = f"NATS/1.0\r\n{lines}\r\n"
+    block = "\r\n".join(["NATS/1.0", *map(": ".join, headers.items()), "", ""]).encode()
     count = len(headers) + 2
-    if block.count("\n") != count or block.count("\r") != count:
+    if block.count(b"\n") != count or block.count(b"\r") != count:
         raise nats.errors.BadHeaderError("a header has a line break")
-    encoded = block.encode()
-    size = len(encoded)
-    return b"HPUB %b %d %d\r\n%b%b\r\n" % (f"{subject} {reply}".encode(), size, size + len(payload), encoded, payload)
+    size = len(block)
+    return b"HPUB %b %b %d %d\r\n%b%b\r\n" % (subject.encode(), reply, size, size + len(payload), block, payload)
 
 
 def read_header_block(block: bytes) -> dict[str, str]:

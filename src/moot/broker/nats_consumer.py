@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
-from typing import NamedTuple
 
 import nats.errors
 from nats.js.api import ConsumerInfo
@@ -30,13 +29,8 @@ _ACKNOWLEDGE_COMMAND = b"PUB %%b %d\r\n%b\r\n" % (len(_ACKNOWLEDGE), _ACKNOWLEDG
 _TOKENS = 9
 
 
-class _Message(NamedTuple):
-    """A message as it was read from the connection."""
-
-    subject: bytes
-    reply: bytes
-    payload: bytes
-    headers: bytes
+# A message as it was read from the connection: subject, reply subject, payload, headers.
+_Message = tuple[bytes, bytes, bytes, bytes]
 
 
 class HandlingFailed(Exception):
@@ -55,8 +49,8 @@ class NatsConsumer:
         self._changed = asyncio.Event()
         # How many messages the server has sent to this consumer.
         self._received = 0
-        # The last message that was acknowledged.
-        self._last: _Message | None = None
+        # The reply subject of the last message that was acknowledged.
+        self._last_reply = b""
         # What the reply subject of a message from the server's consumer contains.
         self._mark = f".{STREAM}.{self._name}.".encode()
 
@@ -102,9 +96,10 @@ class NatsConsumer:
 
     def _receive(self, subject: bytes, reply: bytes, payload: bytes, headers: bytes) -> None:
         if self._mark in reply:
-            self._messages.append(_Message(subject, reply, payload, headers))
+            self._messages.append((subject, reply, payload, headers))
         # Anything else is a heartbeat, or came from somebody else.
-        self._changed.set()
+        if not self._changed.is_set():
+            self._changed.set()
 
     async def _take(self) -> list[_Message]:
         """Wait for messages, and return those that are there."""
@@ -120,26 +115,27 @@ class NatsConsumer:
         return [self._messages.popleft() for _ in range(min(len(self._messages), MOST_IN_BATCH))]
 
     async def _handle_batch(self, messages: list[_Message]) -> None:
-        arrivals = tuple([self._read(message) for message in messages])
+        arrivals = tuple(map(self._read, messages))
         await self._handle(Batch(arrivals=arrivals, position=arrivals[-1].position))
-        await self._link.client.send_commands(_ACKNOWLEDGE_COMMAND % message.reply for message in messages)
-        self._last = messages[-1]
+        await self._link.client.send_commands([_ACKNOWLEDGE_COMMAND % reply for _, reply, _, _ in messages])
+        _, self._last_reply, _, _ = messages[-1]
 
     async def _confirm_acknowledgements(self) -> None:
         """Wait until the server has processed what was acknowledged: a deleted consumer forgets what it has not."""
-        if self._last is not None:
-            request = self._link.client.request(self._last.reply.decode(), _ACKNOWLEDGE, timeout=_DELETE_SECONDS)
+        if self._last_reply:
+            request = self._link.client.request(self._last_reply.decode(), _ACKNOWLEDGE, timeout=_DELETE_SECONDS)
             await self._link.call(request, _DELETE_SECONDS)
 
     def _read(self, message: _Message) -> Arrival:
-        in_stream, in_consumer = _read_sequences(message.reply)
+        subject, reply, payload, block = message
+        in_stream, in_consumer = _read_sequences(reply)
         self._received += 1
         if in_consumer != self._received:
             raise BrokerUnavailable("a message from the NATS server is missing")
-        headers = read_header_block(message.headers)
+        headers = read_header_block(block)
         message_id = headers.pop("Nats-Msg-Id", "")
         return Arrival(
-            message=BrokerMessage(subject=_read_subject(message.subject), payload=message.payload, headers=headers),
+            message=BrokerMessage(subject=_read_subject(subject), payload=payload, headers=headers),
             position=Position(self._link.stream, in_stream),
             message_id=message_id,
         )

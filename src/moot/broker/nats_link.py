@@ -6,10 +6,10 @@ is known to the relay, which publishes it again in order.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import count
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import nats.errors
@@ -60,6 +60,8 @@ class _PublishAnswer(Struct):
     error: _Error | None = None
 
 
+# What the server answers if it has stored a message that it did not have.
+_STORED = rb'\{"stream":"%b", ?"seq":([0-9]+)\}' % STREAM.encode()
 _decode_answer = msgspec.json.Decoder(_PublishAnswer).decode
 
 
@@ -69,27 +71,37 @@ class _Publication:
     def __init__(self, message_ids: Iterable[str]) -> None:
         self.results: dict[str, Position | BrokerUnavailable] = {}
         self.is_answered = asyncio.get_running_loop().create_future()
+        self.has_refused = False
         self._message_ids = list(message_ids)
+        self._count = len(self._message_ids)
 
-    def answer(self, message_id: str, result: Position | BrokerUnavailable) -> None:
+    def answer(self, message_id: str, result: Position) -> None:
         """Note the first answer to a message."""
         results = self.results
         if message_id not in results:
             results[message_id] = result
-            if len(results) == len(self._message_ids) and not self.is_answered.done():
-                self.is_answered.set_result(None)
+            if len(results) == self._count:
+                self._end()
+
+    def refuse(self, message_id: str, error: BrokerUnavailable) -> None:
+        """Note that a message was not accepted, if it was not answered before."""
+        if message_id not in self.results:
+            self.has_refused = True
+            self.results[message_id] = error
+            if len(self.results) == self._count:
+                self._end()
+
+    def _end(self) -> None:
+        if not self.is_answered.done():
+            self.is_answered.set_result(None)
 
     def give_up(self, error: BrokerUnavailable) -> None:
         for message_id in self._message_ids:
-            self.answer(message_id, error)
+            self.refuse(message_id, error)
 
 
-class _Sent(NamedTuple):
-    """A message whose acknowledgement is awaited."""
-
-    publication: _Publication
-    message_id: str
-    subject: str
+# A message whose acknowledgement is awaited: what it was sent with, its id and its subject.
+_Sent = tuple[_Publication, str, str]
 
 
 class NatsLink:
@@ -100,7 +112,8 @@ class NatsLink:
         self.settings = settings
         self.clock = clock
         self._on_presence = on_presence
-        self._inbox = ""
+        # What the subjects of answers begin with; a token follows.
+        self._inbox = b""
         self._numbers = count()
         # The last tokens of reply subjects whose messages were stored. They are used again, because the server needs
         # less for a subject that it has seen lately.
@@ -120,8 +133,9 @@ class NatsLink:
         """Connect, and make sure that the stream exists. Raise what prevents it."""
         await self._connect(credentials, tls)
         await self.client.subscribe(f"{PRESENCE_SUBJECT}*", cb=self._receive_presence)
-        self._inbox = self.client.new_inbox()
-        await self.client.subscribe_bytes(f"{self._inbox}.*", self._receive_answer)
+        inbox = self.client.new_inbox()
+        self._inbox = f"{inbox}.".encode()
+        await self.client.subscribe_answers(inbox, _STORED, self._receive_answer, self._receive_stored)
         info = await self.call(open_stream(self.jetstream, self.settings.most_stream_bytes))
         self.stream = make_stream_id(info)
 
@@ -204,18 +218,18 @@ class NatsLink:
 
     async def publish_all(self, messages: Mapping[str, BrokerMessage]) -> dict[str, Position | BrokerUnavailable]:
         publication = _Publication(messages)
-        most = self.client.max_payload
-        tokens: dict[bytes, str] = {}
+        most, free, waiting = self.client.max_payload, self._free_tokens, self._waiting
+        tokens: list[bytes] = []
         commands: list[bytes] = []
         for message_id, broker_message in messages.items():
-            token = self._free_tokens.pop() if self._free_tokens else b"%d" % next(self._numbers)
+            token = free.pop() if free else b"%d" % next(self._numbers)
             try:
                 commands.append(self._make_command(broker_message, message_id, token, most))
             except nats.errors.Error as error:
-                publication.answer(message_id, self.explain(error))
+                publication.refuse(message_id, self.explain(error))
                 continue
-            tokens[token] = message_id
-            self._waiting[token] = _Sent(publication, message_id, broker_message.subject)
+            tokens.append(token)
+            waiting[token] = publication, message_id, broker_message.subject
         try:
             async with self.clock.timeout(_ANSWER_SECONDS):
                 await self.client.send_commands(commands)
@@ -225,27 +239,45 @@ class NatsLink:
         except nats.errors.Error as error:
             publication.give_up(self.explain(error))
         finally:
-            self._end_waiting(tokens, publication.results)
+            self._end_waiting(tokens, is_stored=not publication.has_refused)
         return publication.results
 
-    def _end_waiting(self, tokens: Mapping[bytes, str], results: Mapping[str, Position | BrokerUnavailable]) -> None:
-        for token, message_id in tokens.items():
-            # Any other may still be answered, or answered once more, and that must not count for another message.
-            is_free = self._waiting.pop(token, None) is None and isinstance(results.get(message_id), Position)
-            if is_free:
-                self._free_tokens.append(token)
+    def _end_waiting(self, tokens: Sequence[bytes], *, is_stored: bool) -> None:
+        """Forget who waits. The tokens are used again if all messages were stored.
+
+        Any other message may still be answered, or answered once more, and that must not count for another one.
+        """
+        if is_stored and self._waiting.keys().isdisjoint(tokens):
+            self._free_tokens += tokens
+            return
+        for token in tokens:
+            self._waiting.pop(token, None)
 
     def _make_command(self, broker_message: BrokerMessage, message_id: str, token: bytes, most_payload: int) -> bytes:
-        if len(broker_message.payload) > most_payload:
+        payload = broker_message.payload
+        if len(payload) > most_payload:
             raise nats.errors.MaxPayloadError
         headers = {"Nats-Msg-Id": message_id, **broker_message.headers}
-        reply = f"{self._inbox}.{token.decode()}"
-        return make_publish_command(broker_message.subject, reply, headers, broker_message.payload)
+        return make_publish_command(broker_message.subject, self._inbox + token, headers, payload)
+
+    def _receive_stored(self, found: list[tuple[bytes, ...]]) -> None:
+        waiting, stream = self._waiting, self.stream
+        for token, sequence in found:
+            sent = waiting.pop(token, None)
+            if sent is not None:
+                publication, message_id, _ = sent
+                publication.answer(message_id, Position(stream, int(sequence)))
 
     def _receive_answer(self, subject: bytes, _reply: bytes, data: bytes, _headers: bytes) -> None:
-        sent = self._waiting.pop(subject[len(self._inbox) + 1 :], None)
-        if sent is not None:
-            sent.publication.answer(sent.message_id, self._read_answer(data))
+        sent = self._waiting.pop(subject[len(self._inbox) :], None)
+        if sent is None:
+            return
+        publication, message_id, _ = sent
+        result = self._read_answer(data)
+        if isinstance(result, BrokerUnavailable):
+            publication.refuse(message_id, result)
+        else:
+            publication.answer(message_id, result)
 
     def _read_answer(self, data: bytes) -> Position | BrokerUnavailable:
         if not data:
@@ -275,9 +307,9 @@ class NatsLink:
         self._error = violation or error
         if violation is None:
             return
-        refused = [sent for sent in self._waiting.values() if sent.subject == violation.subject]
-        for sent in refused:
-            sent.publication.answer(sent.message_id, self.explain(violation))
+        refused = [sent for sent in self._waiting.values() if sent[2] == violation.subject]
+        for publication, message_id, _ in refused:
+            publication.refuse(message_id, self.explain(violation))
         if not refused:
             self._end_limits()
 
@@ -293,8 +325,8 @@ class NatsLink:
             return
         self.is_lost = True
         self._error = error
-        for sent in list(self._waiting.values()):
-            sent.publication.give_up(self.explain(self._error))
+        for publication in {publication for publication, _, _ in self._waiting.values()}:
+            publication.give_up(self.explain(self._error))
         self._end_limits()
         self._lost.set()
         for callback in self._on_lost:

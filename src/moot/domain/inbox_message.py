@@ -28,14 +28,19 @@ NOTICE_SUBJECT = "agent.notice."
 # A body in which every byte is escaped, twice as much for a notice that contains it, and the other fields.
 MAX_PAYLOAD_BYTES = 6 * MAX_BODY_BYTES + 16 * 1024
 
-DAEMON, THREAD, HOPS = "Moot-Daemon", "Moot-Thread", "Moot-Hops"
-TAINT, SIGNATURE, PROOF = "Moot-Taint", "Moot-Signature", "Moot-Proof"
+# One header says what a message is, another one who has signed it. A header for each value would take the sender, the
+# server and the receiver longer.
+ABOUT, SIGNATURE = "Moot-Mail", "Moot-Signature"
 
+# The values in the header about a message; the taint is one more.
+_LEAST_ABOUT = 3
+_NO_TAINT: frozenset[str] = frozenset()
 _MOST_HOPS = 1_000_000
 _MOST_TAINTS = 64
 _TAINT = re.compile(r"[^,\x00-\x1f]{1,128}")
 # Ids that are stored beside the ids of runs must not look like one.
-_MESSAGE_ID = re.compile(r"(?:mail|notice)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_HEX = "[0-9a-f]"
+_MESSAGE_ID = re.compile(rf"(?:mail|notice)-{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}")
 _MAIL_ID = "mail-"
 # What stands for a field that could not be read.
 _UNREADABLE = "unreadable"
@@ -44,8 +49,9 @@ _EARLIEST, _LATEST = 0.0, 253_402_300_799.0
 
 # The name of a sender that is a person has up to 200 characters, and one before them.
 MAX_NAME = 256
-# It is shown in the first line of a message, and cannot end that.
-_Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+\Z")]
+_Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+# A name is shown in the first line of a message, and cannot end that.
+_NOT_IN_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class InboxMessage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -219,21 +225,29 @@ def _decode(payload: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
 
 
 def _check_message(message: InboxMessage) -> None:
+    _check_name(message.from_agent_id)
+    _check_name(message.to_agent_id)
     check_body(message.body)
     if not _EARLIEST <= message.sent_at.timestamp() <= _LATEST:
         raise BadRequest("`sent_at` is not a valid time")
 
 
-def write_headers(headers: MailHeaders, *, signature: str = "", proof: str = "") -> dict[str, str]:
-    """Return the headers as they are sent, with this signature or their own: those that say nothing are left out."""
-    written = {DAEMON: headers.daemon, THREAD: headers.thread, SIGNATURE: signature or headers.signature}
-    if proof or headers.proof:
-        written[PROOF] = proof or headers.proof
-    if headers.hops:
-        written[HOPS] = str(headers.hops)
-    if headers.taint:
-        written[TAINT] = _write_taint(headers.taint)
-    return written
+@lru_cache(maxsize=1024)
+def _check_name(name: str) -> None:
+    # Most senders send more than once.
+    if _NOT_IN_NAME.search(name):
+        raise BadRequest("the message is malformed: the name of an agent has a line break or a control character")
+
+
+def write_about(daemon: str, thread: str = "", hops: int = 0, taint: frozenset[str] = _NO_TAINT) -> str:
+    """Return what one header says of a message: its daemon, thread and hops, and the taint if there is some."""
+    about = f"{daemon} {thread} {hops}"
+    return f"{about} {_write_taint(taint)}" if taint else about
+
+
+def write_headers(about: str, signature: str, proof: str = "") -> dict[str, str]:
+    """Return the headers as they are sent. The proof of a message that has a signature of its own is empty."""
+    return {ABOUT: about, SIGNATURE: f"{signature} {proof}" if proof else signature}
 
 
 def check_sendable(mail: Mail) -> None:
@@ -245,37 +259,39 @@ def check_sendable(mail: Mail) -> None:
 
 def read_headers(message_id: str, given: Mapping[str, str]) -> MailHeaders:
     """Read the headers of a message that a daemon signed. Raise BadRequest if they are not valid."""
-    headers = MailHeaders(
-        id=message_id,
-        daemon=given.get(DAEMON, ""),
-        thread=given.get(THREAD, ""),
-        hops=_read_hops(given[HOPS]) if HOPS in given else 0,
-        taint=_read_taint(given[TAINT]) if TAINT in given else frozenset(),
-        signature=given.get(SIGNATURE, ""),
-        proof=given.get(PROOF, ""),
-    )
-    _check_headers(headers)
-    return headers
-
-
-def _check_headers(headers: MailHeaders) -> None:
-    if _MESSAGE_ID.fullmatch(headers.id) is None:
+    about = given.get(ABOUT, "").split(" ", _LEAST_ABOUT)
+    if not _LEAST_ABOUT <= len(about) <= _LEAST_ABOUT + 1:
+        raise BadRequest(f"`{ABOUT}` is not valid")
+    daemon, thread, hops = about[:_LEAST_ABOUT]
+    if _MESSAGE_ID.fullmatch(message_id) is None:
         raise BadRequest("its id is not valid")
-    if not is_daemon_name(headers.daemon):
-        raise BadRequest(f"`{DAEMON}` is not valid")
-    _check_cause(headers.thread, headers.taint)
+    if not is_daemon_name(daemon):
+        raise BadRequest(f"the daemon in `{ABOUT}` is not valid")
+    taint = _read_taint(about[_LEAST_ABOUT]) if len(about) > _LEAST_ABOUT else _NO_TAINT
+    _check_cause(thread, taint)
+    signature, _, proof = given.get(SIGNATURE, "").partition(" ")
+    return MailHeaders(
+        id=message_id,
+        daemon=daemon,
+        thread=thread,
+        hops=_read_hops(hops),
+        taint=taint,
+        signature=signature,
+        proof=proof,
+    )
 
 
 def _check_cause(thread: str, taint: frozenset[str]) -> None:
     if _THREAD.fullmatch(thread) is None:
-        raise BadRequest(f"`{THREAD}` is not valid")
+        raise BadRequest("its thread is not valid")
     if taint:
         _check_taint(taint)
 
 
+@lru_cache(maxsize=64)
 def _read_hops(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,7}", text) or int(text) > _MOST_HOPS:
-        raise BadRequest(f"`{HOPS}` is not valid")
+        raise BadRequest("its hops are not valid")
     return int(text)
 
 
@@ -288,23 +304,19 @@ def _read_taint(text: str) -> frozenset[str]:
     try:
         found = msgspec.json.decode(text, type=list[str])
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-        raise BadRequest(f"`{TAINT}` is not valid") from None
+        raise BadRequest("its taint is not valid") from None
     if len(found) > _MOST_TAINTS:
-        raise BadRequest(f"`{TAINT}` is not valid")
+        raise BadRequest("its taint is not valid")
     return frozenset(found)
 
 
 @lru_cache(maxsize=64)
 def _check_taint(taint: frozenset[str]) -> None:
     if len(taint) > _MOST_TAINTS or not all(map(_TAINT.fullmatch, taint)):
-        raise BadRequest(f"`{TAINT}` is not valid")
+        raise BadRequest("its taint is not valid")
 
 
-def list_signed_bytes(subject: str, headers: MailHeaders, payload: bytes) -> bytes:
+def list_signed_bytes(subject: str, message_id: str, about: str, payload: bytes) -> bytes:
     """Return the bytes that are signed. The length before each part makes them different for any two messages."""
-    taint = _write_taint(headers.taint) if headers.taint else "[]"
-    text = (
-        f"moot-mail-1:{len(subject)}:{subject}{len(headers.id)}:{headers.id}{len(headers.daemon)}:{headers.daemon}"
-        f"{len(headers.thread)}:{headers.thread}{headers.hops}:{len(taint)}:{taint}"
-    )
-    return text.encode() + payload
+    parts = f"moot-mail-2:{len(subject)}:{subject}{len(message_id)}:{message_id}{len(about)}:{about}"
+    return parts.encode() + payload

@@ -1,7 +1,7 @@
 """Mail on its way to other daemons, and what arrives from them: one transaction with its notices and the position."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 
 import apsw
@@ -77,7 +77,7 @@ class SqliteOutbox:
     ) -> tuple[ReceiptResult, Mapping[str, MailTarget], Sequence[Token]]:
         def work(db: apsw.Connection) -> tuple[ReceiptResult, Mapping[str, MailTarget], Sequence[Token]]:
             goals, known = find_targets(db, goal_ids), tokens.list_tokens(db)
-            return _receive(db, judge(goals, known), now), goals, known
+            return _receive(db, judge(goals, known), now, goals), goals, known
 
         return await self._store.post(work, "receipt")
 
@@ -173,11 +173,12 @@ def _load_position(db: apsw.Connection) -> Position | None:
     return None if found is None else Position(*found)
 
 
-def _receive(db: apsw.Connection, receipt: Receipt, now: float) -> ReceiptResult:
+def _receive(db: apsw.Connection, receipt: Receipt, now: float, goals: Collection[str] | None = None) -> ReceiptResult:
+    """Write what arrived. `goals` are those of the receipt that exist, if that was read in this transaction."""
     before = _load_position(db)
     # What was received before may come again; its mail may be gone with its conversation by now.
     is_again = before is not None and before.stream == receipt.position.stream and before >= receipt.position
-    stored, evicted, rejected = _store(db, receipt.mails, now)
+    stored, evicted, rejected = _store(db, receipt.mails, now, goals)
     refused = [] if is_again else [*receipt.refused, *rejected]
     for each in refused:
         notices.add(db, [each.mail], each.state, each.reason)
@@ -191,9 +192,14 @@ def _receive(db: apsw.Connection, receipt: Receipt, now: float) -> ReceiptResult
     return ReceiptResult(stored=stored, evicted=evicted, refused=refused, returned=returned)
 
 
-def _store(db: apsw.Connection, mails: Sequence[Mail], now: float) -> tuple[list[Mail], list[Mail], list[ReturnedMail]]:
+def _store(
+    db: apsw.Connection, mails: Sequence[Mail], now: float, goals: Collection[str] | None
+) -> tuple[list[Mail], list[Mail], list[ReturnedMail]]:
     """Write mail that arrived. Return what was not there before, what it evicts, and what is given back."""
-    known = mail_rows.find_conversations(db, {mail.goal_id for mail in mails})
+    if goals is None:
+        known = mail_rows.find_conversations(db, {mail.goal_id for mail in mails})
+    else:
+        known = mail_rows.list_conversation_numbers(notices.load_store_number(db), goals)
     new = mail_rows.insert_all(db, [(known[mail.goal_id], mail) for mail in mails if mail.goal_id in known])
     stored: list[Mail] = []
     rejected: list[ReturnedMail] = []

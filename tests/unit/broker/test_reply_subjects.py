@@ -23,9 +23,6 @@ class _Client:
         # The reply subject of each message, by its payload.
         self.replies: dict[bytes, bytes] = {}
 
-    def new_inbox(self) -> str:
-        return "_INBOX.desk.1"
-
     async def send_commands(self, commands: Iterable[bytes]) -> None:
         for command in commands:
             line, _, rest = command.partition(b"\r\n")
@@ -38,7 +35,7 @@ class _Rig:
         self.link = NatsLink(NatsSettings(url="nats://127.0.0.1:9", name="desk"), VirtualClock(), lambda *_: None)
         self.link.client = cast(Any, self.client)
         self.link.stream = "s"
-        self.link._inbox = self.client.new_inbox()
+        self.link._inbox = b"_INBOX.desk.1."
 
     def publish(self, *names: str) -> "asyncio.Task[dict[str, Position | BrokerUnavailable]]":
         messages = {name: BrokerMessage(subject="agent.inbox.a", payload=name.encode(), headers={}) for name in names}

@@ -13,11 +13,10 @@ from moot.domain.events import EventSource, MailDropped, MailEvicted, RunEnded
 from moot.domain.goal import make_goal_id
 from moot.domain.inbox_message import (
     INBOX_SUBJECT,
-    MailHeaders,
     encode_message,
     list_signed_bytes,
     make_subject,
-    read_headers,
+    write_about,
     write_headers,
 )
 from moot.domain.mail import INBOX_CAPACITY, MAIL_AUTHOR, UNVERIFIED_TAINT, Mail, make_mail_id
@@ -250,11 +249,11 @@ async def test_a_full_broker_is_tried_again() -> None:
 MAIL_ID = make_mail_id("run", "call", "goal")
 
 
-def sign(node: Node, broker_message: BrokerMessage, **changes: object) -> BrokerMessage:
-    """The broker_message as a daemon signs it, with other headers."""
-    headers = replace(read_headers(MAIL_ID, broker_message.headers), **changes)
-    signature = node.identity.sign(list_signed_bytes(broker_message.subject, headers, broker_message.payload))
-    return replace(broker_message, headers=write_headers(replace(headers, signature=signature)))
+def sign(node: Node, broker_message: BrokerMessage, daemon: str = "desk") -> BrokerMessage:
+    """The message as a daemon signs it, under its name or another one."""
+    about = write_about(daemon)
+    signature = node.identity.sign(list_signed_bytes(broker_message.subject, MAIL_ID, about, broker_message.payload))
+    return replace(broker_message, headers=write_headers(about, signature))
 
 
 async def test_what_no_known_daemon_has_signed_is_dropped_and_counted() -> None:
@@ -272,10 +271,9 @@ async def test_what_no_known_daemon_has_signed_is_dropped_and_counted() -> None:
         body="do it",
         sent_at=1.0,
     )
-    headers = write_headers(MailHeaders(id=mail.id, daemon="desk"))
     subject = make_subject(INBOX_SUBJECT, bob.id)
     unsigned = BrokerMessage(subject=subject, payload=encode_message(mail), headers={})
-    genuine = sign(desk, replace(unsigned, headers=headers))
+    genuine = sign(desk, unsigned)
     stranger = encode_message(replace(mail, from_goal=bob.id))
     forged = {
         "unsigned": unsigned,
@@ -287,7 +285,7 @@ async def test_what_no_known_daemon_has_signed_is_dropped_and_counted() -> None:
         "goal": sign(desk, replace(genuine, subject=make_subject(INBOX_SUBJECT, make_goal_id(2, 99)))),
     }
     replayed = replace(genuine, subject=make_subject(INBOX_SUBJECT, other.id))
-    changed = replace(genuine, headers={**genuine.headers, "Moot-Hops": "7"})
+    changed = replace(genuine, headers={**genuine.headers, "Moot-Mail": write_about("desk", hops=7)})
     for broker_message in (*forged.values(), replayed, changed, replace(unsigned, subject="agent.inbox.x")):
         broker._append(broker_message, MAIL_ID)
     desk.connection.wake()
@@ -327,7 +325,8 @@ async def test_messages_of_a_batch_stand_for_themselves() -> None:
     unsigned = [
         (
             make_subject(INBOX_SUBJECT, bob.id),
-            MailHeaders(id=mail_id, daemon="desk"),
+            mail_id,
+            write_about("desk"),
             encode_message(
                 Mail(
                     id=mail_id,
@@ -344,10 +343,8 @@ async def test_messages_of_a_batch_stand_for_themselves() -> None:
     ]
     signed = sign_all(desk.identity, [list_signed_bytes(*parts) for parts in unsigned])
     broker_messages = [
-        BrokerMessage(
-            subject=subject, payload=payload, headers=write_headers(replace(headers, signature=text, proof=proof))
-        )
-        for (subject, headers, payload), (text, proof) in zip(unsigned, signed, strict=True)
+        BrokerMessage(subject=subject, payload=payload, headers=write_headers(about, signature, proof))
+        for (subject, _, about, payload), (signature, proof) in zip(unsigned, signed, strict=True)
     ]
     batch_signatures._list_known.cache_clear()
     wrong = [
@@ -357,11 +354,17 @@ async def test_messages_of_a_batch_stand_for_themselves() -> None:
         (
             replace(
                 broker_messages[4],
-                headers={**broker_messages[4].headers, "Moot-Proof": broker_messages[1].headers["Moot-Proof"]},
+                headers={**broker_messages[4].headers, "Moot-Signature": broker_messages[1].headers["Moot-Signature"]},
             ),
             ids[4],
         ),
-        (replace(broker_messages[2], headers={**broker_messages[2].headers, "Moot-Taint": '["web"]'}), ids[2]),
+        (
+            replace(
+                broker_messages[2],
+                headers={**broker_messages[2].headers, "Moot-Mail": write_about("desk", taint=frozenset({"web"}))},
+            ),
+            ids[2],
+        ),
     ]
     for broker_message, mail_id in wrong:
         broker._append(broker_message, mail_id)

@@ -6,6 +6,7 @@ Everything that arrives may be hostile.
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from moot.domain.agent import Agent
 from moot.domain.errors import BadRequest
 from moot.domain.goal import MailTarget, make_goal_id, read_goal_id
 from moot.domain.inbox_message import (
+    ABOUT,
     INBOX_SUBJECT,
     SIGNATURE,
     InboxMessage,
@@ -87,17 +89,18 @@ def _store_of(goal_id: str) -> int | None:
 
 
 def _find_daemon(arrival: Arrival, directory: RemoteDirectory) -> tuple[MailHeaders, KnownDaemon]:
-    broker_message = arrival.message
-    if not broker_message.headers.get(SIGNATURE):
+    broker_message, message_id = arrival.message, arrival.message_id
+    given = broker_message.headers
+    if not given.get(SIGNATURE):
         raise Rejection("unsigned", "it has no signature")
     try:
-        headers = read_headers(arrival.message_id, broker_message.headers)
+        headers = read_headers(message_id, given)
     except BadRequest as error:
         raise Rejection("malformed", error.message) from None
     daemon = directory.find_daemon(headers.daemon)
     if daemon is None:
         raise Rejection("unknown daemon", f"daemon `{headers.daemon}` is not known")
-    signed = list_signed_bytes(broker_message.subject, headers, broker_message.payload)
+    signed = list_signed_bytes(broker_message.subject, message_id, given[ABOUT], broker_message.payload)
     if not verify_message(daemon.key, headers.signature, headers.proof, signed):
         raise Rejection("signature", f"the signature is not that of daemon `{headers.daemon}`")
     return headers, daemon
@@ -114,10 +117,16 @@ def _read_mail(broker_message: BrokerMessage, goal_id: str, headers: MailHeaders
     mail = make_mail(
         message, mail_id=headers.id, goal_id=goal_id, headers=headers, from_agent=join_address(sender, daemon.name)
     )
-    if not _SENDER.fullmatch(sender) or _store_of(mail.from_goal) != daemon.store:
+    if not _is_sender(sender) or _store_of(mail.from_goal) != daemon.store:
         reason = f"the sender {sender!r} is not one of daemon `{daemon.name}`"
         raise Rejection("sender", reason, _parse_partially(broker_message, goal_id, headers, daemon))
     return mail
+
+
+@lru_cache(maxsize=1024)
+def _is_sender(name: str) -> bool:
+    # Most senders send more than once.
+    return _SENDER.fullmatch(name) is not None
 
 
 def _parse_partially(
@@ -130,7 +139,7 @@ def _parse_partially(
     message = parse_partially(broker_message.payload, nobody)
     mail = make_mail(message, mail_id=headers.id, goal_id=goal_id, headers=headers)
     is_person = mail.from_agent.startswith(PERSON)
-    is_sender = _SENDER.fullmatch(mail.from_agent) and is_person == (mail.from_goal == nobody)
+    is_sender = _is_sender(mail.from_agent) and is_person == (mail.from_goal == nobody)
     if not is_sender or _store_of(mail.from_goal) != daemon.store:
         # The notice is for the daemon, not for one of its goals.
         mail = replace(mail, from_goal=nobody, from_agent=PERSON)

@@ -15,12 +15,12 @@ from moot.domain.goal import read_goal_id
 from moot.domain.inbox_message import (
     INBOX_SUBJECT,
     NOTICE_SUBJECT,
-    MailHeaders,
     NoticeState,
     encode_message,
     encode_notice,
     list_signed_bytes,
     make_subject,
+    write_about,
     write_headers,
 )
 from moot.domain.mail import Mail
@@ -44,6 +44,9 @@ _MOST_LOADED = 2_000
 _MOST_AT_ONCE = 512
 # After this time an item that the broker did not accept is tried again.
 _RETRY_SECONDS = 1.0
+
+# The subject, the id, the header and the payload of a message.
+_Unsigned = tuple[str, str, str, bytes]
 
 
 class Relay:
@@ -82,8 +85,9 @@ class Relay:
         self._paused: set[str] = set()
         # Why the broker did not accept the last item; empty if it did.
         self._refusal = ""
-        # The messages of mail that is being stored, with the mail and the name of this daemon in them, by id.
-        self._prepared: dict[str, tuple[Mail, str, BrokerMessage]] = {}
+        # The messages of mail that is being stored, with the mail, by id; and the name of this daemon in them.
+        self._prepared: dict[str, tuple[Mail, BrokerMessage]] = {}
+        self._prepared_for = ""
         # Who is told that the broker has accepted an item.
         self._waiting: dict[str, Callable[[str], None]] = {}
         mailboxes.observe_release(self._on_release)
@@ -100,9 +104,11 @@ class Relay:
     def prepare(self, mails: Sequence[Mail]) -> None:
         """Sign the messages of mail that is about to be stored, so that it is published sooner once it is."""
         if self._link.is_up:
-            items = [OutboxItem(number=0, id=mail.id, mail=mail) for mail in mails[:_MOST_AT_ONCE]]
-            name, messages = self._link.name, self._sign(items)
-            self._prepared = {item.id: (item.mail, name, messages[item.id]) for item in items}
+            name = self._link.name
+            unsigned = [_write_mail(mail, name) for mail in mails[:_MOST_AT_ONCE]]
+            messages = self._sign(unsigned)
+            self._prepared_for = name
+            self._prepared = {mail.id: (mail, messages[mail.id]) for mail in mails[:_MOST_AT_ONCE]}
 
     def add(self, items: Sequence[OutboxItem]) -> None:
         """Publish items that were just stored; if some precede them that were not loaded, those first."""
@@ -238,10 +244,11 @@ class Relay:
         chosen: list[tuple[str, OutboxItem]] = []
         most = _MOST_AT_ONCE - len(self._publishing)
         may_publish: dict[int, bool] = {}
+        publishing, paused = self._publishing, self._paused
         for goal_id, queue in self._queues.items():
             if len(chosen) >= most:
                 break
-            if goal_id in self._publishing or goal_id in self._paused:
+            if goal_id in publishing or goal_id in paused:
                 continue
             store = _find_store(goal_id)
             if store not in may_publish:
@@ -258,73 +265,80 @@ class Relay:
             reach("relay.published")
             now = self._clock.monotonic()
             for goal_id, item in items:
-                self._note_result(goal_id, item, results[item.id], now)
+                result = results[item.id]
+                if type(result) is Position:
+                    self._note_published(goal_id, item, result, now)
+                elif isinstance(result, BrokerUnavailable):
+                    self._note_refused(goal_id, result)
         finally:
             self._publishing.difference_update([goal_id for goal_id, _ in items])
             self._woken.set()
 
-    def _note_result(self, goal_id: str, item: OutboxItem, result: Position | BrokerUnavailable, now: float) -> None:
+    def _note_refused(self, goal_id: str, error: BrokerUnavailable) -> None:
+        self._refusal = error.message
+        logger.info("the broker did not accept mail for goal %s: %s", goal_id, error.message)
+        if self._link.is_up:
+            self._paused.add(goal_id)
+            self._clock.call_later(_RETRY_SECONDS, lambda: self._end_rest(goal_id))
+
+    def _note_published(self, goal_id: str, item: OutboxItem, position: Position, now: float) -> None:
         queue = self._queues.get(goal_id)
-        if isinstance(result, BrokerUnavailable):
-            self._refusal = result.message
-            logger.info("the broker did not accept mail for goal %s: %s", goal_id, result.message)
-            if self._link.is_up:
-                self._paused.add(goal_id)
-                self._clock.call_later(_RETRY_SECONDS, lambda: self._end_rest(goal_id))
-        # Otherwise they were dropped, because the broker has another stream.
-        elif queue is not None:
-            self._refusal = ""
-            if queue[0] is item:
-                queue.popleft()
-            else:
-                queue.remove(item)
-            self._loaded -= 1
-            if not queue:
-                del self._queues[goal_id]
-            self._confirmations.note_published(item, _find_store(goal_id), result, now)
-            if (accept := self._waiting.pop(item.id, None)) is not None:
-                accept(item.id)
+        if queue is None:
+            # They were dropped, because the broker has another stream.
+            return
+        self._refusal = ""
+        if queue[0] is item:
+            queue.popleft()
+        else:
+            queue.remove(item)
+        self._loaded -= 1
+        if not queue:
+            del self._queues[goal_id]
+        self._confirmations.note_published(item, _find_store(goal_id), position, now)
+        if (accept := self._waiting.pop(item.id, None)) is not None:
+            accept(item.id)
 
     def _end_rest(self, goal_id: str) -> None:
         self._paused.discard(goal_id)
         self._woken.set()
 
     def _make_messages(self, items: Sequence[OutboxItem]) -> dict[str, BrokerMessage]:
-        found = {item.id: self._take_prepared(item) for item in items}
-        messages = {item_id: message for item_id, message in found.items() if message is not None}
-        if len(messages) < len(items):
-            messages |= self._sign([item for item in items if item.id not in messages])
-        return messages
+        name, prepared = self._link.name, self._prepared
+        messages: dict[str, BrokerMessage] = {}
+        missing: list[OutboxItem] = []
+        for item in items:
+            found = prepared.pop(item.id, None)
+            # The mail is another one if a call that could not store it was repeated.
+            if found is not None and found[0] is item.mail and self._prepared_for == name:
+                messages[item.id] = found[1]
+            else:
+                missing.append(item)
+        return messages | self._sign([_write(item, name) for item in missing]) if missing else messages
 
-    def _take_prepared(self, item: OutboxItem) -> BrokerMessage | None:
-        mail, name, message = self._prepared.pop(item.id, (None, "", None))
-        # The mail is another one if a call that could not store it was repeated.
-        return message if mail is item.mail and name == self._link.name else None
-
-    def _sign(self, items: Sequence[OutboxItem]) -> dict[str, BrokerMessage]:
-        name = self._link.name
-        unsigned = [_write(item, name) for item in items]
+    def _sign(self, unsigned: Sequence[_Unsigned]) -> dict[str, BrokerMessage]:
         signed = sign_all(self._link.identity, [list_signed_bytes(*parts) for parts in unsigned])
         return {
-            headers.id: BrokerMessage(
-                subject=subject, payload=payload, headers=write_headers(headers, signature=signature, proof=proof)
-            )
-            for (subject, headers, payload), (signature, proof) in zip(unsigned, signed, strict=True)
+            item_id: BrokerMessage(subject=subject, payload=payload, headers=write_headers(about, signature, proof))
+            for (subject, item_id, about, payload), (signature, proof) in zip(unsigned, signed, strict=True)
         }
 
 
-def _write(item: OutboxItem, daemon: str) -> tuple[str, MailHeaders, bytes]:
-    """Return the subject, the headers and the payload of a message of this daemon."""
+def _write(item: OutboxItem, daemon: str) -> _Unsigned:
     mail = item.mail
     if item.notice is None:
-        subject = make_subject(INBOX_SUBJECT, mail.goal_id)
-        payload = encode_message(mail, to_agent=split_address(mail.to_agent)[0])
-    else:
-        # The sender is known by its own daemon without the name of that.
-        subject = make_subject(NOTICE_SUBJECT, mail.from_goal)
-        payload = encode_notice(mail, item.notice, item.reason, from_agent=split_address(mail.from_agent)[0])
-    headers = MailHeaders(id=item.id, daemon=daemon, thread=mail.thread, hops=mail.hops, taint=mail.taint)
-    return subject, headers, payload
+        return _write_mail(mail, daemon)
+    # The sender is known by its own daemon without the name of that.
+    payload = encode_notice(mail, item.notice, item.reason, from_agent=split_address(mail.from_agent)[0])
+    return make_subject(NOTICE_SUBJECT, mail.from_goal), item.id, _write_about(mail, daemon), payload
+
+
+def _write_mail(mail: Mail, daemon: str) -> _Unsigned:
+    payload = encode_message(mail, to_agent=split_address(mail.to_agent)[0])
+    return make_subject(INBOX_SUBJECT, mail.goal_id), mail.id, _write_about(mail, daemon), payload
+
+
+def _write_about(mail: Mail, daemon: str) -> str:
+    return write_about(daemon, mail.thread, mail.hops, mail.taint)
 
 
 def _find_store(goal_id: str) -> int:

@@ -55,7 +55,7 @@ class _Sending:
         self.letter = letter
         self.mails = mails
         self.report: asyncio.Future[DeliveryReport] = asyncio.get_running_loop().create_future()
-        self._missing = {mail.id for mail in mails}
+        self._missing = {mails[0].id} if len(mails) == 1 else {mail.id for mail in mails}
 
     def announce(self) -> None:
         """Publish that the mails were sent."""

@@ -6,6 +6,8 @@ bytes as they were read, and many commands are written and read at once. Everyth
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import lru_cache
 
 import nats.errors
 from nats.aio.client import Client
@@ -167,25 +169,30 @@ class NatsClient(Client):
 
 def make_publish_command(subject: str, reply: bytes, headers: Mapping[str, str], payload: bytes) -> bytes:
     """Return the command that publishes a message. Raise an error of nats-py if the server would not read it as one."""
-    if subject.split() != [subject]:
-        raise nats.errors.BadSubjectError
     block = "\r\n".join(["NATS/1.0", *map(": ".join, headers.items()), "", ""]).encode()
-    count = len(headers) + 2
-    if block.count(b"\n") != count or block.count(b"\r") != count:
+    if len(block.splitlines()) != len(headers) + 2:
         raise nats.errors.BadHeaderError("a header has a line break")
     size = len(block)
-    return b"HPUB %b %b %d %d\r\n%b%b\r\n" % (subject.encode(), reply, size, size + len(payload), block, payload)
+    encoded = _encode_subject(subject)
+    return b"HPUB %b %b %d %d\r\n%b%b\r\n" % (encoded, reply, size, size + len(payload), block, payload)
+
+
+@lru_cache(maxsize=4096)
+def _encode_subject(subject: str) -> bytes:
+    # Most goals are written to more than once.
+    if subject.split() != [subject]:
+        raise nats.errors.BadSubjectError
+    return subject.encode()
 
 
 def read_header_block(block: bytes) -> dict[str, str]:
     """Return the headers of a message. Lines that are none are left out."""
-    headers: dict[str, str] = {}
     # The first line is the version, the last two are empty.
     lines = block.decode("utf-8", "replace").split(_LINE_END)[1:]
-    try:
-        return {name: text.strip() for name, text in [line.split(":", 1) for line in lines[:-2]]}
-    except ValueError:
-        pass
+    # As nearly everybody writes them. `dict` raises ValueError if a line has no colon and space.
+    with suppress(ValueError):
+        return dict([line.split(": ", 1) for line in lines[:-2]])  # type: ignore[misc]
+    headers: dict[str, str] = {}
     for line in lines:
         name, colon, text = line.partition(":")
         if colon:

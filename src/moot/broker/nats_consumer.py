@@ -154,10 +154,10 @@ def _read_sequences(reply: bytes) -> tuple[int, int]:
     ACK.
     """
     tokens = reply.split(b".")
-    first = 5 if len(tokens) == _TOKENS else 7
     try:
-        return int(tokens[first]), int(tokens[first + 1])
-    except (IndexError, ValueError):
+        in_stream, in_consumer = tokens[5:7] if len(tokens) == _TOKENS else tokens[7:9]
+        return int(in_stream), int(in_consumer)
+    except ValueError:
         raise BrokerUnavailable("the NATS server sent a message without its numbers") from None
 
 

@@ -218,13 +218,18 @@ class NatsLink:
 
     async def publish_all(self, messages: Mapping[str, BrokerMessage]) -> dict[str, Position | BrokerUnavailable]:
         publication = _Publication(messages)
-        most, free, waiting = self.client.max_payload, self._free_tokens, self._waiting
+        most, inbox, free, waiting = self.client.max_payload, self._inbox, self._free_tokens, self._waiting
         tokens: list[bytes] = []
         commands: list[bytes] = []
         for message_id, broker_message in messages.items():
             token = free.pop() if free else b"%d" % next(self._numbers)
             try:
-                commands.append(self._make_command(broker_message, message_id, token, most))
+                if len(broker_message.payload) > most:
+                    raise nats.errors.MaxPayloadError
+                headers = {"Nats-Msg-Id": message_id, **broker_message.headers}
+                commands.append(
+                    make_publish_command(broker_message.subject, inbox + token, headers, broker_message.payload)
+                )
             except nats.errors.Error as error:
                 publication.refuse(message_id, self.explain(error))
                 continue
@@ -252,13 +257,6 @@ class NatsLink:
             return
         for token in tokens:
             self._waiting.pop(token, None)
-
-    def _make_command(self, broker_message: BrokerMessage, message_id: str, token: bytes, most_payload: int) -> bytes:
-        payload = broker_message.payload
-        if len(payload) > most_payload:
-            raise nats.errors.MaxPayloadError
-        headers = {"Nats-Msg-Id": message_id, **broker_message.headers}
-        return make_publish_command(broker_message.subject, self._inbox + token, headers, payload)
 
     def _receive_stored(self, found: list[tuple[bytes, ...]]) -> None:
         waiting, stream = self._waiting, self.stream

@@ -99,13 +99,14 @@ def make_subject(kind: str, goal_id: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def read_subject(subject: str) -> tuple[str, str] | None:
-    """Return INBOX_SUBJECT or NOTICE_SUBJECT, and the id of the goal; None for any other subject."""
+def read_subject(subject: str) -> tuple[str, str, int] | None:
+    """Return INBOX_SUBJECT or NOTICE_SUBJECT, the id of the goal, and its store; None for any other subject."""
     kind, dot, goal_id = subject.rpartition(".")
     kind += dot
-    if kind not in (INBOX_SUBJECT, NOTICE_SUBJECT) or not is_usual_form(goal_id) or read_goal_id(goal_id) is None:
+    numbers = read_goal_id(goal_id)
+    if kind not in (INBOX_SUBJECT, NOTICE_SUBJECT) or not is_usual_form(goal_id) or numbers is None:
         return None
-    return kind, goal_id
+    return kind, goal_id, numbers[0]
 
 
 def write_message(mail: Mail, *, from_agent: str = "", to_agent: str = "") -> InboxMessage:

@@ -160,8 +160,8 @@ def test_wrong_headers_are_refused(about: str) -> None:
 
 
 def test_only_subjects_of_goals_are_read() -> None:
-    assert read_subject(f"agent.inbox.{GOAL}") == (INBOX_SUBJECT, GOAL)
-    assert read_subject(f"agent.notice.{GOAL}") == (NOTICE_SUBJECT, GOAL)
+    assert read_subject(f"agent.inbox.{GOAL}") == (INBOX_SUBJECT, GOAL, 7)
+    assert read_subject(f"agent.notice.{GOAL}") == (NOTICE_SUBJECT, GOAL, 7)
     other = ("", "agent.inbox", "agent.inbox.x", f"agent.inbox.{CORRELATION}", f"agent.outbox.{GOAL}")
     for subject in (*other, f"agent.inbox.{GOAL.upper()}", f"agent.inbox.{GOAL.replace('-', '')}", f"{GOAL}"):
         assert read_subject(subject) is None, subject

@@ -69,9 +69,9 @@ def read_arrival(arrival: Arrival, directory: RemoteDirectory, *, store: int, ac
     """Read what arrived, and find out who sent it. Raise Rejection if that is not certain, or if it is malformed."""
     broker_message = arrival.message
     found = read_subject(broker_message.subject)
-    if found is None or _store_of(found[1]) != store:
+    if found is None or found[2] != store:
         raise Rejection("subject", f"the subject {broker_message.subject[:128]!r} is not that of a goal")
-    kind, goal_id = found
+    kind, goal_id, _ = found
     try:
         headers, daemon = _find_daemon(arrival, directory)
     except Rejection:

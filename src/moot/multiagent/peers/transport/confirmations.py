@@ -6,7 +6,7 @@ in a crash is published again, and its receiver ignores it.
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
@@ -48,15 +48,18 @@ class Confirmations:
         """Store where the rest was published, so that it is not published again after the next start."""
         await self._store_positions(latest=self._clock.monotonic())
 
-    def note_published(self, item: OutboxItem, store: int, position: Position, now: float) -> None:
-        """Note that the broker has accepted an item for a store. `now` is the monotonic time."""
-        # At the end, also if it was published before, to another stream.
-        self._published.pop(item.number, None)
-        self._published[item.number] = _Published(item.id, store, position, now)
-        if _includes(self._received.get(store), position):
-            # It may have been received before the broker's answer came.
-            self._settle_soon(store)
-        elif not self._is_keeping:
+    def note_published(self, accepted: Sequence[tuple[OutboxItem, int, Position]]) -> None:
+        """Note that the broker has accepted items, each for a store."""
+        now = self._clock.monotonic()
+        published, received = self._published, self._received
+        for item, store, position in accepted:
+            # At the end, also if it was published before, to another stream.
+            published.pop(item.number, None)
+            published[item.number] = _Published(item.id, store, position, now)
+            if store in received and _includes(received[store], position):
+                # It may have been received before the broker's answer came.
+                self._settle_soon(store)
+        if published and not self._is_keeping:
             self._is_keeping = True
             self._supervisor.start("store positions", self._store_late_positions())
 
@@ -93,15 +96,18 @@ class Confirmations:
             self._is_settling = False
 
     def _list_received(self, store: int, received: Position) -> list[int]:
-        return [
-            number
-            for number, published in self._published.items()
-            if published.store == store and _includes(received, published.position)
-        ]
+        stream, last = received.stream, received.sequence
+        found: list[int] = []
+        for number, published in self._published.items():
+            position = published.position
+            if published.store == store and position.stream == stream and position.sequence <= last:
+                found.append(number)
+        return found
 
     def _forget(self, numbers: Collection[int]) -> None:
+        published = self._published
         for number in numbers:
-            self._published.pop(number, None)
+            published.pop(number, None)
 
     async def _store_late_positions(self) -> None:
         """Store the positions of items that are not received for some time, while there are any."""
@@ -128,5 +134,5 @@ class Confirmations:
             self._settle_soon(store)
 
 
-def _includes(received: Position | None, position: Position) -> bool:
-    return received is not None and received.stream == position.stream and position.sequence <= received.sequence
+def _includes(received: Position, position: Position) -> bool:
+    return received.stream == position.stream and position.sequence <= received.sequence

@@ -99,7 +99,8 @@ class Receiver:
 
     async def _store(self, arrivals: Sequence[Arrival], position: Position) -> None:
         d = self._d
-        read = [(arrival, self._read(arrival)) for arrival in arrivals]
+        accepts_unsigned = d.link.accepts_unsigned()
+        read = [(arrival, self._read(arrival, accepts_unsigned)) for arrival in arrivals]
         names = {message.mail.to_agent for _, message in read if isinstance(message, Message) and message.mail}
         verdict = Verdict()
         if len(names) <= _MOST_NAMES and all(map(_is_plain, read)):
@@ -130,13 +131,10 @@ class Receiver:
                 self._report_dropped(arrival, rejection, announced)
         await self._announce(result, announced)
 
-    def _read(self, arrival: Arrival) -> Message | Rejection:
+    def _read(self, arrival: Arrival, accepts_unsigned: bool) -> Message | Rejection:
         """Return what arrived, or what is wrong with it: one message must not stop the others."""
-        d = self._d
         try:
-            return read_arrival(
-                arrival, d.directory, store=self._store_number, accepts_unsigned=d.link.accepts_unsigned()
-            )
+            return read_arrival(arrival, self._d.directory, store=self._store_number, accepts_unsigned=accepts_unsigned)
         except Rejection as rejection:
             return rejection
         except Exception:
@@ -186,20 +184,25 @@ class Receiver:
     async def _announce(self, result: ReceiptResult, goals: Mapping[str, MailTarget]) -> None:
         d = self._d
         now = d.clock.monotonic()
+        # Each goal and each sender once, in the order of the mail.
+        found = {mail.goal_id: goals[mail.goal_id] for mail in result.stored}
+        for address, from_goal in dict.fromkeys([(mail.from_agent, mail.from_goal) for mail in result.stored]):
+            if from_goal:
+                d.directory.note_writer(address, from_goal, now)
+        sources = {goal_id: make_source(goal) for goal_id, goal in found.items()}
         for mail in result.stored:
-            goal = goals[mail.goal_id]
-            if mail.from_goal:
-                d.directory.note_writer(mail.from_agent, mail.from_goal, now)
-            d.bus.publish(make_source(goal), MailDelivered(mail))
-            d.mailboxes.add(goal.key)
-        d.wakes.consider_all(dict.fromkeys([goals[mail.goal_id].key for mail in result.stored]))
+            d.bus.publish(sources[mail.goal_id], MailDelivered(mail))
+        keys = [goal.key for goal in found.values()]
+        for key in keys:
+            d.mailboxes.add(key)
+        d.wakes.consider_all(keys)
         if result.evicted:
             await d.losses.announce_evicted(result.evicted, goals)
         for each in result.refused:
             d.bus.publish(make_source(goals.get(each.mail.goal_id)), make_loss_event(each))
         if result.returned:
             await d.losses.announce_returned(result.returned)
-        ended = await d.losses.evict_ended([goals[goal_id] for goal_id in {mail.goal_id for mail in result.stored}])
+        ended = await d.losses.evict_ended([*found.values()])
         if result.evicted or result.refused or ended:
             # There are notices to be sent.
             d.relay.wake()

@@ -47,6 +47,8 @@ _RETRY_SECONDS = 1.0
 
 # The subject, the id, the header and the payload of a message.
 _Unsigned = tuple[str, str, str, bytes]
+# A goal, the number of its store, and the item that is published next.
+_Chosen = tuple[str, int, OutboxItem]
 
 
 class Relay:
@@ -234,14 +236,14 @@ class Relay:
     def _publish_next(self) -> None:
         if not self._link.is_up or self._stream != self._link.broker.stream:
             return
-        items = self._choose_next()
-        if items:
-            self._publishing.update([goal_id for goal_id, _ in items])
-            self._supervisor.start("publish mail", self._publish(items))
+        chosen = self._choose_next()
+        if chosen:
+            self._publishing.update([goal_id for goal_id, _, _ in chosen])
+            self._supervisor.start("publish mail", self._publish(chosen))
 
-    def _choose_next(self) -> list[tuple[str, OutboxItem]]:
-        """Return the goals of which nothing is being published, each with its first item."""
-        chosen: list[tuple[str, OutboxItem]] = []
+    def _choose_next(self) -> list[_Chosen]:
+        """Return the first item of each goal of which nothing is being published."""
+        chosen: list[_Chosen] = []
         most = _MOST_AT_ONCE - len(self._publishing)
         may_publish: dict[int, bool] = {}
         publishing, paused = self._publishing, self._paused
@@ -250,29 +252,56 @@ class Relay:
                 break
             if goal_id in publishing or goal_id in paused:
                 continue
-            store = _find_store(goal_id)
+            numbers = read_goal_id(goal_id)
+            assert numbers is not None, "items are for goals"
+            store = numbers[0]
             if store not in may_publish:
                 may_publish[store] = self._directory.may_publish_to(store)
             if may_publish[store]:
-                chosen.append((goal_id, queue[0]))
+                chosen.append((goal_id, store, queue[0]))
         return chosen
 
-    async def _publish(self, items: Sequence[tuple[str, OutboxItem]]) -> None:
+    async def _publish(self, chosen: Sequence[_Chosen]) -> None:
         """Publish items, each for another goal. What is not accepted is tried again."""
         try:
-            messages = self._make_messages([item for _, item in items])
+            messages = self._make_messages([item for _, _, item in chosen])
             results = await self._link.broker.publish_all(messages)
             reach("relay.published")
-            now = self._clock.monotonic()
-            for goal_id, item in items:
+            accepted: list[tuple[OutboxItem, int, Position]] = []
+            for goal_id, store, item in chosen:
                 result = results[item.id]
-                if type(result) is Position:
-                    self._note_published(goal_id, item, result, now)
-                elif isinstance(result, BrokerUnavailable):
+                if isinstance(result, BrokerUnavailable):
                     self._note_refused(goal_id, result)
+                elif self._remove(goal_id, item):
+                    accepted.append((item, store, result))
+            self._note_accepted(accepted)
         finally:
-            self._publishing.difference_update([goal_id for goal_id, _ in items])
+            self._publishing.difference_update([goal_id for goal_id, _, _ in chosen])
             self._woken.set()
+
+    def _remove(self, goal_id: str, item: OutboxItem) -> bool:
+        """Remove an item from its queue; return False if that was dropped, because the broker has another stream."""
+        queue = self._queues.get(goal_id)
+        if queue is None:
+            return False
+        if queue[0] is item:
+            queue.popleft()
+        else:
+            queue.remove(item)
+        if not queue:
+            del self._queues[goal_id]
+        return True
+
+    def _note_accepted(self, accepted: Sequence[tuple[OutboxItem, int, Position]]) -> None:
+        if not accepted:
+            return
+        self._refusal = ""
+        self._loaded -= len(accepted)
+        self._confirmations.note_published(accepted)
+        waiting = self._waiting
+        for item, _, _ in accepted:
+            if (accept := waiting.pop(item.id, None)) is not None:
+                accept(item.id)
 
     def _note_refused(self, goal_id: str, error: BrokerUnavailable) -> None:
         self._refusal = error.message
@@ -280,23 +309,6 @@ class Relay:
         if self._link.is_up:
             self._paused.add(goal_id)
             self._clock.call_later(_RETRY_SECONDS, lambda: self._end_rest(goal_id))
-
-    def _note_published(self, goal_id: str, item: OutboxItem, position: Position, now: float) -> None:
-        queue = self._queues.get(goal_id)
-        if queue is None:
-            # They were dropped, because the broker has another stream.
-            return
-        self._refusal = ""
-        if queue[0] is item:
-            queue.popleft()
-        else:
-            queue.remove(item)
-        self._loaded -= 1
-        if not queue:
-            del self._queues[goal_id]
-        self._confirmations.note_published(item, _find_store(goal_id), position, now)
-        if (accept := self._waiting.pop(item.id, None)) is not None:
-            accept(item.id)
 
     def _end_rest(self, goal_id: str) -> None:
         self._paused.discard(goal_id)
@@ -339,9 +351,3 @@ def _write_mail(mail: Mail, daemon: str) -> _Unsigned:
 
 def _write_about(mail: Mail, daemon: str) -> str:
     return write_about(daemon, mail.thread, mail.hops, mail.taint)
-
-
-def _find_store(goal_id: str) -> int:
-    numbers = read_goal_id(goal_id)
-    assert numbers is not None, "items are for goals"
-    return numbers[0]

@@ -65,8 +65,8 @@ class _Sending:
     def accept(self, mail_id: str) -> None:
         """Note that the broker has accepted a mail."""
         self._missing.discard(mail_id)
-        if not self._missing:
-            self._finish(DeliveryReport(delivered_to=tuple([mail.goal_id for mail in self.mails])))
+        if not self._missing and not self.report.done():
+            self.report.set_result(DeliveryReport(delivered_to=tuple([mail.goal_id for mail in self.mails])))
 
     def end(self, delay: str) -> None:
         """Report what was accepted; the rest is sent later, because of `delay`."""

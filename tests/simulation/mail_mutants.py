@@ -56,7 +56,7 @@ def _publish_at_once() -> list[Patch]:
     choose_next = Relay._choose_next
 
     def choose_all(self: Any) -> Any:
-        return [(goal_id, item) for goal_id, _ in choose_next(self) for item in self._queues[goal_id]]
+        return [(goal_id, store, item) for goal_id, store, _ in choose_next(self) for item in self._queues[goal_id]]
 
     return [(Relay, "_choose_next", choose_all)]
 

@@ -17,7 +17,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from moot.broker.memory_faults import Faults
-from moot.domain.goal import read_goal_id
 from moot.domain.inbox_message import read_subject
 from moot.domain.ports.broker import (
     Arrival,
@@ -388,8 +387,7 @@ class MemoryConnection:
 
 def _find_store(subject: str) -> int | None:
     found = read_subject(subject)
-    numbers = None if found is None else read_goal_id(found[1])
-    return None if numbers is None else numbers[0]
+    return None if found is None else found[2]
 
 
 def _measure(message: BrokerMessage) -> int:

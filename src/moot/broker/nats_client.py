@@ -22,8 +22,9 @@ ReceiveFound = Callable[[list[tuple[bytes, ...]]], None]
 _LINE_END = "\r\n"
 _END = b"\r\n"
 _MESSAGE = b"MSG"
-# The parts of the line before a message: name, subject, subscription, sizes. A reply subject is one more.
-_LEAST_PARTS = {_MESSAGE: 4, b"HMSG": 5}
+# The parts of the line before a message: name, subject, subscription, reply subject, sizes. The reply subject may miss.
+_MOST_PARTS = {_MESSAGE: 5, b"HMSG": 6}
+_MISSING = (0, 1)
 
 
 class PlainMessages:
@@ -57,22 +58,34 @@ class _BytesParser(Parser):
         if self.buf:
             data = bytes(self.buf) + data
             self.buf.clear()
-        at, size = self._give_plain(data, 0), len(data)
+        at, is_for_others = self._give_messages(data)
+        if is_for_others:
+            # The parser of nats-py reads it together with all that follows.
+            await super().parse(data[at:])
+        elif at < len(data):
+            self.buf.extend(data[at:])
+
+    def _give_messages(self, data: bytes) -> tuple[int, bool]:
+        """Give away whole messages. Return where the rest begins, and whether it begins with something else."""
+        at, size, receivers, plain = self._give_plain(data, 0), len(data), self._receivers, self.plain
         while (line_end := data.find(_END, at)) >= 0:
-            found = self._find(data[at:line_end].split(b" "), line_end + 2)
-            if found is None:
-                # Something else, which the parser of nats-py reads together with all that follows.
-                await super().parse(data[at:])
-                return
-            receive, subject, reply, payload_at, end = found
+            parts = data[at:line_end].split(b" ")
+            kind, start = parts[0], line_end + 2
+            try:
+                missing = _MOST_PARTS[kind] - len(parts)
+                receive, end = receivers[int(parts[2])], start + int(parts[-1])
+                payload_at = start if kind == _MESSAGE else start + int(parts[-2])
+            except (IndexError, KeyError, ValueError):
+                return at, True
+            if missing not in _MISSING or not start <= payload_at <= end:
+                return at, True
             if end + 2 > size:
                 break
-            receive(subject, reply, data[payload_at:end], data[line_end + 2 : payload_at])
+            receive(parts[1], b"" if missing else parts[3], data[payload_at:end], data[start:payload_at])
             at = end + 2
-            if self.plain is not None and receive is self.plain.receive:
+            if plain is not None and receive is plain.receive:
                 at = self._give_plain(data, at)
-        if at < size:
-            self.buf.extend(data[at:])
+        return at, False
 
     def _give_plain(self, data: bytes, start: int) -> int:
         """Give away the plain messages from `start` on; return where the first other one begins."""
@@ -84,24 +97,6 @@ class _BytesParser(Parser):
             return start
         plain.receive_found(plain.one.findall(data, start, found.end()))
         return found.end()
-
-    def _find(self, parts: list[bytes], start: int) -> tuple[ReceiveBytes, bytes, bytes, int, int] | None:
-        """Return who is given a message, its subjects, and where its payload begins and ends; None if it is for none.
-
-        `parts` are those of the line before it. What follows begins at `start`: headers, if it has some, and payload.
-        """
-        kind, count = parts[0], len(parts)
-        least = _LEAST_PARTS.get(kind)
-        if least is None or not least <= count <= least + 1:
-            return None
-        try:
-            receive, end = self._receivers.get(int(parts[2])), start + int(parts[-1])
-            payload_at = start if kind == _MESSAGE else start + int(parts[-2])
-        except ValueError:
-            return None
-        if receive is None or not start <= payload_at <= end:
-            return None
-        return receive, parts[1], parts[3] if count > least else b"", payload_at, end
 
 
 class NatsClient(Client):
@@ -191,7 +186,7 @@ def read_header_block(block: bytes) -> dict[str, str]:
     lines = block.decode("utf-8", "replace").split(_LINE_END)[1:]
     # As nearly everybody writes them. `dict` raises ValueError if a line has no colon and space.
     with suppress(ValueError):
-        return dict([line.split(": ", 1) for line in lines[:-2]])  # type: ignore[misc]
+        return dict([line.split(": ", 1) for line in lines[:-2]])
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, text = line.partition(":")

@@ -32,8 +32,6 @@ MAX_PAYLOAD_BYTES = 6 * MAX_BODY_BYTES + 16 * 1024
 # server and the receiver longer.
 ABOUT, SIGNATURE = "Moot-Mail", "Moot-Signature"
 
-# The values in the header about a message; the taint is one more.
-_LEAST_ABOUT = 3
 _NO_TAINT: frozenset[str] = frozenset()
 _MOST_HOPS = 1_000_000
 _MOST_TAINTS = 64
@@ -260,15 +258,15 @@ def check_sendable(mail: Mail) -> None:
 
 def read_headers(message_id: str, given: Mapping[str, str]) -> MailHeaders:
     """Read the headers of a message that a daemon signed. Raise BadRequest if they are not valid."""
-    about = given.get(ABOUT, "").split(" ", _LEAST_ABOUT)
-    if not _LEAST_ABOUT <= len(about) <= _LEAST_ABOUT + 1:
-        raise BadRequest(f"`{ABOUT}` is not valid")
-    daemon, thread, hops = about[:_LEAST_ABOUT]
+    try:
+        daemon, thread, hops, *rest = given[ABOUT].split(" ", 3)
+    except (KeyError, ValueError):
+        raise BadRequest(f"`{ABOUT}` is not valid") from None
     if _MESSAGE_ID.fullmatch(message_id) is None:
         raise BadRequest("its id is not valid")
     if not is_daemon_name(daemon):
         raise BadRequest(f"the daemon in `{ABOUT}` is not valid")
-    taint = _read_taint(about[_LEAST_ABOUT]) if len(about) > _LEAST_ABOUT else _NO_TAINT
+    taint = _read_taint(rest[0]) if rest else _NO_TAINT
     _check_cause(thread, taint)
     signature, _, proof = given.get(SIGNATURE, "").partition(" ")
     return MailHeaders(

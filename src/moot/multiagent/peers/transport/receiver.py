@@ -101,9 +101,10 @@ class Receiver:
         d = self._d
         accepts_unsigned = d.link.accepts_unsigned()
         read = [(arrival, self._read(arrival, accepts_unsigned)) for arrival in arrivals]
-        names = {message.mail.to_agent for _, message in read if isinstance(message, Message) and message.mail}
+        mails = [message.mail for _, message in read if type(message) is Message and message.mail is not None]
+        names = {mail.to_agent for mail in mails}
         verdict = Verdict()
-        if len(names) <= _MOST_NAMES and all(map(_is_plain, read)):
+        if len(names) <= _MOST_NAMES and _is_plain(read, mails):
             # Most batches: what decides about them is read in the transaction that stores them.
             agents = {name: d.find_agent(name) for name in names}
 
@@ -183,19 +184,8 @@ class Receiver:
 
     async def _announce(self, result: ReceiptResult, goals: Mapping[str, MailTarget]) -> None:
         d = self._d
-        now = d.clock.monotonic()
-        # Each goal and each sender once, in the order of the mail.
         found = {mail.goal_id: goals[mail.goal_id] for mail in result.stored}
-        for address, from_goal in dict.fromkeys([(mail.from_agent, mail.from_goal) for mail in result.stored]):
-            if from_goal:
-                d.directory.note_writer(address, from_goal, now)
-        sources = {goal_id: make_source(goal) for goal_id, goal in found.items()}
-        for mail in result.stored:
-            d.bus.publish(sources[mail.goal_id], MailDelivered(mail))
-        keys = [goal.key for goal in found.values()]
-        for key in keys:
-            d.mailboxes.add(key)
-        d.wakes.consider_all(keys)
+        self._announce_stored(result.stored, found)
         if result.evicted:
             await d.losses.announce_evicted(result.evicted, goals)
         for each in result.refused:
@@ -207,16 +197,31 @@ class Receiver:
             # There are notices to be sent.
             d.relay.wake()
 
+    def _announce_stored(self, stored: Sequence[Mail], goals: Mapping[str, MailTarget]) -> None:
+        """Announce mail for these goals. Each goal and each sender is looked at once, in the order of the mail."""
+        d = self._d
+        now = d.clock.monotonic()
+        for address, from_goal in dict.fromkeys([(mail.from_agent, mail.from_goal) for mail in stored]):
+            if from_goal:
+                d.directory.note_writer(address, from_goal, now)
+        sources = {goal_id: make_source(goal) for goal_id, goal in goals.items()}
+        for mail in stored:
+            d.bus.publish(sources[mail.goal_id], MailDelivered(mail))
+        keys = [goal.key for goal in goals.values()]
+        for key in keys:
+            d.mailboxes.add(key)
+        d.wakes.consider_all(keys)
 
-def _is_plain(read: tuple[Arrival, Message | Rejection]) -> bool:
-    """Whether nothing but its goal decides about a message."""
-    message = read[1]
-    return isinstance(message, Rejection) or (message.mail is not None and not may_be_bridge(message.mail.body))
+
+def _is_plain(read: Sequence[tuple[Arrival, Message | Rejection]], mails: Sequence[Mail]) -> bool:
+    """Whether nothing but their goals decides about messages. `mails` are those in them."""
+    is_all = len(mails) == len(read) or all(isinstance(each, Rejection) or each.mail is not None for _, each in read)
+    return is_all and not any(map(may_be_bridge, [mail.body for mail in mails]))
 
 
 def _list_goal_ids(arrivals: Sequence[Arrival]) -> list[str]:
-    subjects = (read_subject(arrival.message.subject) for arrival in arrivals)
-    return list(dict.fromkeys(subject[1] for subject in subjects if subject is not None))
+    subjects = [read_subject(arrival.message.subject) for arrival in arrivals]
+    return list(dict.fromkeys([subject[1] for subject in subjects if subject is not None]))
 
 
 def _split(batch: Batch, known: Position | None) -> Iterator[tuple[Sequence[Arrival], Position]]:

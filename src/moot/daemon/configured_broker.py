@@ -61,14 +61,12 @@ class ConfiguredBroker:
         # Why the configured broker cannot be used at all.
         self._flaw = ""
         self._broker = self._build()
+        # Kept here, since it is asked for more than once for each mail.
+        self.name = self._broker.name
 
     @property
     def url(self) -> str:
         return self._config.url
-
-    @property
-    def name(self) -> str:
-        return self._broker.name
 
     @property
     def is_shared(self) -> bool:
@@ -104,6 +102,7 @@ class ConfiguredBroker:
         await self._broker.close()
         self._flaw = ""
         self._broker = self._build()
+        self.name = self._broker.name
         await self.start()
         for consumption in self._consumptions:
             await consumption.start(self._broker)

@@ -140,6 +140,8 @@ class MailSender:
         goals, reasons = self._remote.find_goals(letter, sender, peers) if self._remote is not None else ([], [])
         # What is sent is checked when it is stored. Whoever may not send learns nothing else.
         is_sent = bool(goals) and len(goals) <= _MOST_GOALS and bridge is None
+        if is_sent and not reasons and self._remote is not None:
+            return await self._remote.send(letter, goals)
         if not is_sent and not await self.is_of_owner(letter.root):
             return DeliveryReport(unreachable_reasons=(explain_unknown(letter.to),))
         if self._remote is not None and not goals:

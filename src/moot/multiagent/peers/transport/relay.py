@@ -341,13 +341,11 @@ def _write(item: OutboxItem, daemon: str) -> _Unsigned:
         return _write_mail(mail, daemon)
     # The sender is known by its own daemon without the name of that.
     payload = encode_notice(mail, item.notice, item.reason, from_agent=split_address(mail.from_agent)[0])
-    return make_subject(NOTICE_SUBJECT, mail.from_goal), item.id, _write_about(mail, daemon), payload
+    about = write_about(daemon, mail.thread, mail.hops, mail.taint)
+    return make_subject(NOTICE_SUBJECT, mail.from_goal), item.id, about, payload
 
 
 def _write_mail(mail: Mail, daemon: str) -> _Unsigned:
     payload = encode_message(mail, to_agent=split_address(mail.to_agent)[0])
-    return make_subject(INBOX_SUBJECT, mail.goal_id), mail.id, _write_about(mail, daemon), payload
-
-
-def _write_about(mail: Mail, daemon: str) -> str:
-    return write_about(daemon, mail.thread, mail.hops, mail.taint)
+    about = write_about(daemon, mail.thread, mail.hops, mail.taint)
+    return make_subject(INBOX_SUBJECT, mail.goal_id), mail.id, about, payload

@@ -6,7 +6,8 @@ mailboxes, and to wakes.py, which starts runs of idle agents.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -95,9 +96,23 @@ class MailSender:
             letter = replace(letter, body=body)
         if letter.to == EVERYONE:
             return await self._broadcast(letter)
+        return await self._choose_way(letter, bridge)
+
+    def _choose_way(self, letter: Letter, bridge: BridgeMessage | None) -> Coroutine[Any, Any, DeliveryReport]:
         sender, receiver = self._directory.find(letter.from_agent), self._directory.find(letter.to)
-        if receiver is None:
-            return await self._send_to_remote(letter, sender, bridge)
+        if receiver is not None:
+            return self._send_to_local(letter, sender, receiver, bridge)
+        if bridge is None and self._remote is not None:
+            # Most mail for another daemon: what it is for is there, and there is nothing else to be said or checked.
+            goals, reasons = self._remote.find_goals(letter, sender, self._directory.find_remote(letter.to))
+            if goals and not reasons and len(goals) <= _MOST_GOALS:
+                return self._remote.send(letter, goals)
+        return self._send_to_remote(letter, sender, bridge)
+
+    async def _send_to_local(
+        self, letter: Letter, sender: Agent | None, receiver: Agent, bridge: BridgeMessage | None
+    ) -> DeliveryReport:
+        """Send to the goals of an agent of this daemon."""
         if sender is not None and (refusal := explain_refusal(sender, receiver)):
             return DeliveryReport(unreachable_reasons=(refusal,))
         goals = await self._find_goals(letter, receiver)
@@ -140,8 +155,6 @@ class MailSender:
         goals, reasons = self._remote.find_goals(letter, sender, peers) if self._remote is not None else ([], [])
         # What is sent is checked when it is stored. Whoever may not send learns nothing else.
         is_sent = bool(goals) and len(goals) <= _MOST_GOALS and bridge is None
-        if is_sent and not reasons and self._remote is not None:
-            return await self._remote.send(letter, goals)
         if not is_sent and not await self.is_of_owner(letter.root):
             return DeliveryReport(unreachable_reasons=(explain_unknown(letter.to),))
         if self._remote is not None and not goals:

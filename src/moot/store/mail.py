@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Sequence
+from functools import lru_cache
 
 import apsw
 
@@ -160,7 +161,9 @@ def find_targets(db: apsw.Connection, goal_ids: Sequence[str]) -> dict[str, Mail
     return {goal_id: found[number] for goal_id, number in numbers.items() if number in found}
 
 
+@lru_cache(maxsize=4096)
 def _make_target(store: int, row: rows.Row) -> MailTarget:
+    # Most goals are written to more than once, and the same row is the same goal.
     number, agent, sender, state, root_agent, root_sender = row
     key = ConversationKey(agent, sender)
     root = key if root_agent is None else ConversationKey(root_agent or agent, root_sender or sender)

@@ -101,7 +101,8 @@ SMALL_GUEST = "small-critic"
 # A teammate with a vocabulary, and the words of it.
 SCRIBE = "scribe"
 TERMS = (
-    "quill", "nib", "inkwell", "blotter", "parchment", "calligraphy", "flourish", "sealing wax", "goose feather", "signet",
+    "quill", "nib", "inkwell", "blotter", "parchment", "calligraphy", "flourish", "sealing wax", "goose feather",
+    "signet",
 )  # fmt: skip
 
 

@@ -482,7 +482,7 @@ def test_every_concept_has_words_in_every_language() -> None:
 def test_the_labelled_files_hold_known_labels_only() -> None:
     folders = ("agents", "fresh_agents", "blind_agents", "development_agents")
     known = {*LABELS, *(agent.name for folder in folders for agent in load_everybody(folder))}
-    for name in ("rare", "practice", "usual", "everyday", "outside", "trades", "untouched", "independent"):
+    for name in ("rare", "practice", "usual", "everyday", "outside", "trades", "crews", "independent"):
         known |= {agent.name for team in load_teams(f"{name}_agents.json").values() for agent in team}
     missing = {capability.label for capability in CAPABILITIES}
     for path in LABELLED.glob("*.jsonl"):

@@ -8,7 +8,7 @@ learnt no labelled request. `tuning.jsonl` is left out: it is English and has no
 the weight of that would become 0.1.
 
 A second list of weights is for agents that have a vocabulary: fitted to `rare.jsonl`, `practice.jsonl`,
-`outside.jsonl` and `trades.jsonl` with those in `tests/routing/vocabularies`.
+`outside.jsonl`, `trades.jsonl` and `crews.jsonl` with those in `tests/routing/vocabularies`.
 
 Then a table says what `router.FROM_ROLES` does to these requests and to those of `tuning.jsonl`. Needs nothing but
 Python, takes two minutes, and writes the same bytes each time.
@@ -55,6 +55,7 @@ FILES = (
     "rare.jsonl", "rare_agents.json", "development.jsonl", "custom.jsonl", "practice.jsonl", "practice_agents.json",
     "outside.jsonl", "outside_agents.json", "vocabularies/rare.json", "vocabularies/practice.json",
     "vocabularies/outside.json", "trades.jsonl", "trades_agents.json", "vocabularies/trades.json",
+    "crews.jsonl", "crews_agents.json", "vocabularies/crews.json",
 )  # fmt: skip
 FOLDERS = ("development_agents", "agents")
 
@@ -88,7 +89,7 @@ def load_vocabulary_cases(plain: Classifier) -> list[Case]:
     """Return the requests to fit to among agents that have a vocabulary; all but strange ones count the same."""
     whole = load_classifier()
     cases = []
-    for name, model in (("rare", plain), ("practice", whole), ("outside", whole), ("trades", whole)):
+    for name, model in (("rare", plain), ("practice", whole), ("outside", plain), ("trades", plain), ("crews", plain)):
         teams = load_teams(f"{name}_agents.json")
         indexes = {number: load_vocabularies(f"{name}.json", team) for number, team in teams.items()}
         own = {agent: number for number, index in indexes.items() for agent in index.agents}

@@ -29,8 +29,11 @@ from moot.multiagent.routing.text_features import features, read
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "scripts" / "routing_data"
 TUNING = ROOT / "tests" / "routing" / "tuning.jsonl"
-# Labelled requests for agents of a user's.
-SUBJECTS = tuple(ROOT / "tests" / "routing" / name for name in ("custom.jsonl", "development.jsonl", "rare.jsonl"))
+# Labelled requests for agents of a user's, and for roles among them.
+SUBJECTS = tuple(
+    ROOT / "tests" / "routing" / f"{name}.jsonl"
+    for name in ("custom", "development", "rare", "outside", "trades", "crews")
+)
 # What these agents do is what nobody can do without them.
 DEVICES = frozenset({"hearth", "illustrator"})
 # Their requests are work on files or texts, not questions of a subject.
@@ -89,7 +92,13 @@ def load_tuning() -> list[Sample]:
 def load_subjects() -> list[Sample]:
     rows = [json.loads(line) for path in SUBJECTS for line in lines(path)]
     return [
-        Sample(row["text"], LABELS.index(_label(row)), SUBJECT, row["text"], row.get("language", "en"))
+        Sample(
+            row["text"],
+            LABELS.index(_label(row)),
+            SUBJECT if "agent" in row else WRITTEN,
+            row["text"],
+            row.get("language", "en"),
+        )
         for row in rows
         if row.get("agent") not in WORKERS
     ]

@@ -94,7 +94,7 @@ def test_the_older_set_is_still_routed(team: list[Agent]) -> None:
 
 
 # Slightly under what was measured.
-BLIND = {"role": 0.94, "agent": 0.66, "missing": 0.85, "crowded": 0.91}
+BLIND = {"role": 0.97, "agent": 0.66, "missing": 0.9, "crowded": 0.95}
 BLIND_LANGUAGES = {"en": 0.93, "de": 0.85, "es": 0.94, "fr": 0.92, "zh": 0.97}
 
 
@@ -112,14 +112,14 @@ def test_at_least_90_percent_of_the_blind_requests_go_where_they_belong() -> Non
 
 # Slightly under what was measured, without and with vocabularies; the target is 0.9 of all.
 ALONE = {
-    "everyday": {"role": 0.92, "agent": 0.53, "missing": 0.9, "all": 0.85},
-    "independent": {"role": 0.9, "agent": 0.4, "missing": 0.8, "all": 0.8, "language": 0.73},
-    "usual": {"role": 0.92, "agent": 0.37, "missing": 0.9, "all": 0.81},
+    "everyday": {"role": 0.95, "agent": 0.57, "missing": 0.95, "all": 0.87},
+    "independent": {"role": 0.95, "agent": 0.36, "missing": 0.9, "all": 0.84},
+    "usual": {"role": 0.97, "agent": 0.44, "missing": 0.95, "all": 0.86},
 }
 WITH_VOCABULARIES = {
-    "everyday": {"role": 0.93, "agent": 0.85, "missing": 0.9, "all": 0.92},
-    "independent": {"role": 0.88, "agent": 0.84, "missing": 0.8, "all": 0.88},
-    "usual": {"role": 0.95, "agent": 0.87, "missing": 0.95, "all": 0.94},
+    "everyday": {"role": 0.95, "agent": 0.89, "missing": 0.95, "all": 0.94},
+    "independent": {"role": 0.95, "agent": 0.86, "missing": 0.95, "all": 0.94},
+    "usual": {"role": 0.97, "agent": 0.83, "missing": 0.95, "all": 0.94},
 }
 
 
@@ -134,7 +134,7 @@ def test_requests_in_the_proportions_of_usual_use_go_where_they_belong(name: str
     assert total(kinds["all"]).confidently_wrong <= 0.03
     for language in ("de", "es", "fr", "zh"):
         own = total(one for one in kinds["all"] if one.language == language)
-        assert own.accuracy >= least.get("language", 0.75), language
+        assert own.accuracy >= 0.75, language
 
 
 def test_an_agent_of_a_rare_subject_is_found_by_its_vocabulary() -> None:
@@ -215,14 +215,13 @@ def test_training_is_deterministic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_request_is_both_learnt_from_and_measured() -> None:
-    files = ("held_out.jsonl", "fresh.jsonl", "blind.jsonl", "usual.jsonl", "everyday.jsonl")
-    measured = {plain(row["text"]) for name in files for row in rows(name)}
+    files = ("held_out", "fresh", "blind", "usual", "everyday", "independent")
+    measured = {plain(row["text"]) for name in files for row in rows(f"{name}.jsonl")}
     samples = (*train_routing.load_exemplars(), *train_routing.fill_patterns(), *train_routing.load_tuning())
     # Counted and not shown: whoever trains must not read what is measured.
     learnt = {plain(sample.text) for sample in samples}
-    learnt |= {
-        plain(row["text"]) for name in ("development.jsonl", "rare.jsonl", "practice.jsonl") for row in rows(name)
-    }
+    read = ("development", "rare", "practice", "outside", "trades", "crews")
+    learnt |= {plain(row["text"]) for name in read for row in rows(f"{name}.jsonl")}
     shared = len(measured & learnt)
     assert shared == 0
 

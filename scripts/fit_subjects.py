@@ -92,7 +92,7 @@ def load_vocabulary_cases(plain: Classifier) -> list[Case]:
     for name, model in (("rare", plain), ("practice", whole), ("outside", plain), ("trades", plain), ("crews", plain)):
         teams = load_teams(f"{name}_agents.json")
         indexes = {number: load_vocabularies(f"{name}.json", team) for number, team in teams.items()}
-        own = {agent: number for number, index in indexes.items() for agent in index.agents}
+        own = {agent: number for number, index in indexes.items() for agent in index.features}
         for place, row in enumerate(rows(f"{name}.jsonl")):
             # Requests of `rare` name no team; those for a role are measured with each in turn.
             number = row.get("team") or own.get(row.get("agent", ""), list(teams)[place % len(teams)])

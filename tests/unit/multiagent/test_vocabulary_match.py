@@ -2,10 +2,19 @@
 
 from collections.abc import Iterable
 
+import pytest
+
 from moot.domain.agent import Agent
 from moot.domain.vocabulary import Phrases, Vocabulary, digest_definition
+from moot.multiagent.routing import vocabulary_match
 from moot.multiagent.routing.text_features import read
-from moot.multiagent.routing.vocabulary_match import NO_VOCABULARIES, Shared, VocabularyIndex, build_index
+from moot.multiagent.routing.vocabulary_match import (
+    NO_VOCABULARIES,
+    Shared,
+    VocabularyIndex,
+    build_index,
+    weigh_features,
+)
 
 
 def agent(name: str, description: str = "Something.") -> Agent:
@@ -33,6 +42,17 @@ def strength(vocabularies: VocabularyIndex, text: str, name: str = "one") -> flo
 def test_an_agent_without_a_vocabulary_is_not_compared() -> None:
     assert compare(NO_VOCABULARIES, "The bumblefoot is worse") == {}
     assert compare(index(one=["kestrel"]), "nothing of it") == {"one": Shared()}
+
+
+def test_an_index_is_made_without_a_look_at_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made in a request, after each vocabulary that is written, and a team has very many."""
+    about = written(agent("one"), ["kestrel"])
+    prepared = weigh_features(agent("one"), about)
+    with monkeypatch.context() as patch:
+        patch.setattr(vocabulary_match, "find_rarity", pytest.fail)
+        found = build_index([(agent("one"), about)])
+    assert found.features["one"] is prepared
+    assert compare(found, "kestrel")["one"].words == ("kestrel",)
 
 
 def test_a_rare_word_counts_more_than_a_common_one() -> None:

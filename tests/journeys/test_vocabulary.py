@@ -9,6 +9,7 @@ import pytest
 
 from moot.client.connection import connect
 from moot.daemon.clock import ManualClock
+from moot.multiagent.routing.vocabulary_match import weigh_features
 from moot.wire import moot_pb2 as pb
 from tests.daemon_process import PROVIDER_CONFIG, DaemonProcess, Home, LiveDaemon, eventually, run_cli, running
 from tests.daemon_thread import daemon_thread
@@ -165,6 +166,20 @@ async def test_it_survives_a_restart_and_is_asked_for_once(home: Home, provider:
     assert len(asked_for(provider)) == LANGUAGES
 
 
+async def test_a_request_does_not_wait_until_vocabularies_are_prepared(home: Home, provider: Provider) -> None:
+    provider.program(answer())
+    write_agent(home)
+    with daemon_thread(home) as daemon:
+        await written(daemon)
+        before = weigh_features.cache_info().misses
+        assert (await route(daemon))["agent"] == "falconer"
+        assert weigh_features.cache_info().misses == before
+        # As after one that was switched on.
+        weigh_features.cache_clear()
+        daemon.cli("reload")
+        await eventually(lambda: weigh_features.cache_info().currsize)
+
+
 async def test_that_of_a_new_agent_is_written_with_the_next_message_or_reload(home: Home, provider: Provider) -> None:
     provider.program(answer(), answer(BELLS, name="ringer"), answer(name="vet"))
     write_agent(home)
@@ -269,6 +284,50 @@ async def test_where_the_model_fails_turns_go_on_and_it_is_asked_again_after_a_w
     # A hint, and no failure.
     assert report.returncode == 0
     assert "moot agents vocabulary --write" in report.stdout
+
+
+async def test_a_definition_that_the_model_refuses_keeps_no_other_waiting(home: Home, provider: Provider) -> None:
+    provider.program(answer(status=400, times=99), answer(BELLS, name="ringer"))
+    write_agent(home)
+    write_agent(home, "ringer", "Teaches change ringing.")
+    with daemon_thread(home, ManualClock()) as daemon:
+        await eventually(lambda: show(daemon)["obstacle"])
+        assert asked_for(provider, "ringer") == []
+        daemon.advance(601)
+        await route(daemon)
+        assert (await written(daemon, "ringer"))["words"] == 50
+        assert "as programmed" in await eventually(lambda: show(daemon)["obstacle"])
+
+
+async def test_what_is_not_needed_any_more_is_not_asked_for(home: Home, provider: Provider) -> None:
+    provider.program(answer(hold=True), answer(BELLS, name="ringer"), answer(name="vet"))
+    write_agent(home)
+    gone = write_agent(home, "ringer", "Teaches change ringing.")
+    write_agent(home, "vet", "Heals animals.")
+    with daemon_thread(home) as daemon:
+        provider.requests(LANGUAGES)
+        gone.unlink()
+        assert daemon.cli("agents").returncode == 0
+        provider.release()
+        await written(daemon, "vet")
+
+    assert asked_for(provider, "ringer") == []
+
+
+@pytest.mark.parametrize("key", ["vocabulary", "multiAgent"])
+async def test_switching_it_off_ends_what_is_being_written(home: Home, provider: Provider, key: str) -> None:
+    provider.program(answer(hold=True), answer(BELLS, name="ringer"))
+    write_agent(home)
+    write_agent(home, "ringer", "Teaches change ringing.")
+    with daemon_thread(home) as daemon:
+        provider.requests(LANGUAGES)
+        change_config(home, f"{key} = true", f"{key} = false")
+        daemon.cli("reload")
+        provider.release()
+        await written(daemon)
+        await eventually(lambda: not show(daemon, "ringer")["being_written"])
+
+    assert asked_for(provider, "ringer") == []
 
 
 async def test_answers_without_words_are_not_asked_for_again_and_again(home: Home, provider: Provider) -> None:

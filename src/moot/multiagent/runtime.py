@@ -190,6 +190,7 @@ class Runtime:
 
     def _on_reloaded(self, _: Event) -> None:
         self.vocabularies.reload()
+        self._d.supervisor.start("read vocabularies", self.team.read_vocabularies())
         self.team.write_vocabularies()
 
     def _build_vocabularies(self) -> VocabularyWriter:

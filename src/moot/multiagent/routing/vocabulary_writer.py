@@ -14,7 +14,7 @@ from msgspec import Struct
 from moot.domain.agent import ROOT, Agent, AgentSource
 from moot.domain.config import Config
 from moot.domain.conversation import ConversationKey
-from moot.domain.errors import MootError
+from moot.domain.errors import ModelError, MootError
 from moot.domain.message import user
 from moot.domain.ports.clock import Clock
 from moot.domain.ports.model import Model
@@ -32,6 +32,7 @@ from moot.domain.vocabulary import (
 )
 from moot.engine.completion import CountedCompletion
 from moot.engine.supervisor import Supervisor
+from moot.multiagent.routing.vocabulary_match import weigh_features
 
 # A marker in the instructions, so that a scripted model can tell them from a turn.
 VOCABULARY_MARK = "moot:vocabulary"
@@ -53,11 +54,8 @@ _PAUSE_SECONDS = 600.0
 logger = logging.getLogger(__name__)
 
 
-class UnusableAnswer(MootError):
+class UnusableAnswer(ModelError):
     """The model answered, but not with words."""
-
-    code = 503
-    type = "model_error"
 
 
 class VocabularyWriterDependencies(Struct, frozen=True, kw_only=True):
@@ -92,6 +90,8 @@ class VocabularyWriter:
         self._lock = asyncio.Lock()
         # Why there is none for a definition, by its digest.
         self._failures: dict[str, str] = {}
+        # The definitions for which the model failed: the others are tried before them.
+        self._refused: set[str] = set()
         # Why nothing is tried until then; empty if nothing is wrong.
         self._problem = ""
         self._pause_until = 0.0
@@ -99,7 +99,7 @@ class VocabularyWriter:
 
     @property
     def edition(self) -> int:
-        """Return a number that grows when a vocabulary is added."""
+        """Return a number that grows when a vocabulary is added or removed."""
         return self._edition
 
     @property
@@ -120,9 +120,13 @@ class VocabularyWriter:
     async def remove_gone(self) -> None:
         """Remove the vocabularies of agents that nothing defines any more."""
         for name in [name for name in self._written if self._d.is_gone(name)]:
+            if name not in self._written or not self._d.is_gone(name):
+                continue
+            # Before the wait: one that is written meanwhile, because the agent is back, is not to be lost.
+            del self._written[name]
+            self._edition += 1
             if await self._d.store.remove(name):
                 logger.info("removed the vocabulary of %s, which is gone", name)
-            self._written.pop(name, None)
 
     def find(self, agent: Agent) -> Vocabulary | None:
         """Return the vocabulary of an agent, if vocabularies are used and it was written for its present definition."""
@@ -137,6 +141,7 @@ class VocabularyWriter:
     def reload(self) -> None:
         """Forget failures, and what is of agents that are gone: the configuration and the agents were read anew."""
         self._failures.clear()
+        self._refused.clear()
         self._problem = ""
         self._pause_until = 0.0
         self._d.supervisor.start("remove vocabularies", self.remove_gone())
@@ -151,7 +156,9 @@ class VocabularyWriter:
         if not self.is_ready:
             return
         self._problem = ""
-        missing = (agent for agent in agents if needs_vocabulary(agent) and self._find_current(agent) is None)
+        missing = [agent for agent in agents if needs_vocabulary(agent) and self._find_current(agent) is None]
+        # A provider may refuse one definition for its text: that does not keep the others waiting for ever.
+        missing.sort(key=lambda agent: digest_definition(agent) in self._refused)
         self._wanted |= {agent.name: agent for agent in missing if digest_definition(agent) not in self._failures}
         if self._wanted and (self._task is None or self._task.done()):
             self._task = self._d.supervisor.start("write vocabularies", self._write_wanted())
@@ -176,7 +183,7 @@ class VocabularyWriter:
             agent = next(iter(self._wanted.values()))
             try:
                 async with self._lock:
-                    if self._find_current(agent) is None:
+                    if self._is_wanted(agent):
                         await self._write(agent)
             except UnusableAnswer as error:
                 logger.warning("the vocabulary of %s was not written: %s", agent.name, error.message)
@@ -184,12 +191,20 @@ class VocabularyWriter:
             except MootError as error:
                 logger.warning("vocabularies are not written for now: %s", error.message)
                 self._problem = error.message
+                self._refused.add(digest_definition(agent))
                 self._pause_until = self._d.clock.monotonic() + _PAUSE_SECONDS
                 self._wanted.clear()
             finally:
                 # Its definition may have changed meanwhile.
                 if self._wanted.get(agent.name) is agent:
                     del self._wanted[agent.name]
+
+    def _is_wanted(self, agent: Agent) -> bool:
+        """Return whether a vocabulary is still to be written: it may be switched off, or the agent changed or gone."""
+        if self._find_obstacle() or not self._d.config().has_teammates or self._find_current(agent) is not None:
+            return False
+        current = self._d.agents(agent.name)
+        return current is not None and digest_definition(current) == digest_definition(agent)
 
     async def _write(self, agent: Agent) -> Vocabulary:
         model = self._d.models(self._find_model_name())
@@ -209,7 +224,10 @@ class VocabularyWriter:
         )
         await self._d.store.save(vocabulary)
         self._written[agent.name] = vocabulary
+        # Here, and not in the next request.
+        weigh_features(agent, vocabulary)
         self._failures.pop(vocabulary.digest, None)
+        self._refused.discard(vocabulary.digest)
         self._problem = ""
         self._edition += 1
         logger.info("wrote the vocabulary of %s: %d words", agent.name, vocabulary.word_count)

@@ -11,7 +11,7 @@ from moot.cli.connect import run_connected, send_request
 from moot.cli.name_completion import complete_vocabularies
 from moot.cli.render import flow, numbers, sanitize, terminal
 from moot.client.connection import Connection
-from moot.domain.errors import MootError
+from moot.domain.errors import ModelError, MootError
 from moot.domain.vocabulary import LANGUAGES
 from moot.wire import moot_pb2 as pb
 
@@ -37,7 +37,7 @@ def vocabulary(name: str, write: bool) -> None:
         answer = fetch(name)
     (info,) = answer.vocabularies
     output.emit(dump_vocabulary(info) | {"phrases": _dump_phrases(info)}, render=lambda _: _render_whole(info))
-    if write and info.obstacle:
+    if write and info.obstacle and not answer.off_reason:
         # It is written because a person wants it, although Moot would not have.
         output.print_prose(f"Read the words: {sanitize.line(info.obstacle)}, and bad ones make routing worse.")
     _note_off(answer)
@@ -58,18 +58,25 @@ async def find_vocabulary(connection: Connection, agent: str) -> pb.VocabularyIn
 
 
 async def _write_missing(connection: Connection) -> pb.VocabularyList:
-    """Write those that are missing, one after the other, until one fails; return all."""
+    """Write those that are missing, one after the other, also if the model fails for one; return all."""
     listing = pb.ClientMessage(list_vocabularies=pb.ListVocabulariesMsg())
     found = (await connection.request(listing)).vocabularies.vocabularies
     missing = [info.agent for info in found if info.is_teammate and not info.words]
     if not missing:
         output.print_prose("None is missing; `moot agents vocabulary NAME --write` writes one again.")
         return (await connection.request(listing)).vocabularies
+    failures: list[ModelError] = []
     with output.progress("Writing vocabularies") as bar:
         for number, agent in enumerate(missing, 1):
             bar.update(f"Writing the vocabulary of {sanitize.name(agent)} ({number} of {len(missing)})")
             message = pb.WriteVocabularyMsg(agent=agent, only_if_missing=True)
-            await connection.request(pb.ClientMessage(write_vocabulary=message))
+            try:
+                await connection.request(pb.ClientMessage(write_vocabulary=message))
+            except ModelError as error:
+                failures.append(error)
+                output.print_prose(f"{sanitize.name(agent)}: {sanitize.line(error.message)}")
+    if failures:
+        raise ModelError(f"{len(failures)} of {len(missing)} vocabularies were not written", fix=failures[0].fix)
     return (await connection.request(listing)).vocabularies
 
 

@@ -14,6 +14,8 @@ from moot.multiagent.routing.vocabulary_writer import VocabularyWriter, needs_vo
 from moot.multiagent.team import Team
 from moot.wire import moot_pb2 as pb
 
+_NO_TEAMMATE = "it is no teammate: give it tools with `prefixes` in its AGENT.md, or set `always_include`"
+
 
 class VocabularyRequests:
     def __init__(
@@ -73,7 +75,7 @@ class VocabularyRequests:
         found = view.vocabulary
         if found is None:
             reason = _explain_inactive(agent) or self._find_off_reason()
-            info.obstacle = reason or (view.obstacle if is_teammate else "it is no teammate, because it has no tools")
+            info.obstacle = reason or (view.obstacle if is_teammate else _NO_TEAMMATE)
             return info
         info.obstacle = view.obstacle
         info.words, info.requests = found.word_count, found.request_count

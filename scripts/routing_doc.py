@@ -151,6 +151,14 @@ requests or their figures in sight.
 
 {independent}
 
+### Measured once
+
+{final_count} requests for three teams that their author chose, written when the router was complete: no weight was
+changed after they had been measured. The author saw neither the router nor any other set, and the vocabularies were
+written by somebody who had not seen the requests.
+
+{final}
+
 ### Rare subjects
 
 {usual_count} requests for agents that have only a description. Their subjects were drawn at random from WordNet, so
@@ -294,6 +302,8 @@ def document() -> str:
         everyday=describe_usual("everyday"),
         independent_count=len(rows("independent.jsonl")),
         independent=describe_usual("independent"),
+        final_count=len(rows("final.jsonl")),
+        final=describe_usual("final"),
         usual_count=len(rows("usual.jsonl")),
         usual=describe_usual("usual"),
         rare=total(judge_rare()),

@@ -350,6 +350,21 @@ async def test_answers_without_words_are_not_asked_for_again_and_again(home: Hom
     assert "fix: Use a larger model" in failed.stderr
 
 
+async def test_the_instruction_of_an_agent_with_another_model_is_not_sent(home: Home, provider: Provider) -> None:
+    provider.program(answer(), answer(BELLS, name="ringer"))
+    write_agent(home)
+    write_agent(home, "ringer", "Teaches change ringing.", "model: claude")
+    with daemon_thread(home) as daemon:
+        await written(daemon)
+        await written(daemon, "ringer")
+
+    sent = {body["messages"][1]["content"] for body in provider.bodies() if MARK in body["messages"][0]["content"]}
+    assert {text.splitlines()[0]: "You help people." in text for text in sent} == {
+        "Name: falconer": True,
+        "Name: ringer": False,
+    }
+
+
 async def test_a_language_without_words_does_not_spoil_the_others(home: Home, provider: Provider) -> None:
     provider.program(answer(times=4), {"match": "^Name: falconer\n", "text": "", "repeat": 2})
     write_agent(home)

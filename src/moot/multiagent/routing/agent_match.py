@@ -119,7 +119,7 @@ def prepare(text: str) -> Request:
     return Request(reading, concepts, combine((1.0, place) for place in places))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def profile(agent: Agent) -> Profile:
     """Return the profile of an agent, cached by the content of its definition."""
     reading = read(_describe(agent))

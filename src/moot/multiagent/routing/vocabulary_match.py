@@ -23,6 +23,8 @@ _LEAST_RARITY = 0.2
 # Added to the number of features of a request, whose square root its strength is divided by.
 _SHORTEST = 3
 _SHOWN = 4
+# The weights are fitted to teams of so many agents. In a smaller one a word that one agent has tells no less.
+_TEAM = 8
 
 
 class Shared(Struct, frozen=True):
@@ -73,7 +75,7 @@ class VocabularyIndex(Struct, frozen=True):
         """Yield the agents that a feature occurs for, each with its weight."""
         agents = [agent for agent, weights in self.features.items() if feature in weights]
         if agents:
-            rarity = math.log(1 + len(self.features) / len(agents)) * _find_rarity(feature)
+            rarity = math.log(1 + max(_TEAM, len(self.features)) / len(agents)) * _find_rarity(feature)
             yield from ((agent, self.features[agent][feature] * rarity) for agent in agents)
 
 

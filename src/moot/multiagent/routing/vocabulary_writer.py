@@ -194,6 +194,9 @@ class VocabularyWriter:
                 self._refused.add(digest_definition(agent))
                 self._pause_until = self._d.clock.monotonic() + _PAUSE_SECONDS
                 self._wanted.clear()
+            except Exception:
+                logger.exception("the vocabulary of %s was not written", agent.name)
+                self._failures[digest_definition(agent)] = "it failed, as the log says"
             finally:
                 # Its definition may have changed meanwhile.
                 if self._wanted.get(agent.name) is agent:
@@ -235,7 +238,8 @@ class VocabularyWriter:
 
     async def _ask(self, agent: Agent, model: Model, language: str) -> Phrases:
         """Return what the model writes in one language; nothing if its answers have too few words."""
-        prompt = render_prompt(agent, language)
+        # An agent that has another model may have it because its instruction must not leave this machine.
+        prompt = render_prompt(agent, language, has_instruction=agent.model in ("", model.name))
         for _ in range(_ATTEMPTS):
             answer = await self._d.complete(ConversationKey(agent.name, OWNER_SENDER), model, prompt)
             phrases = parse_phrases(language, answer)
@@ -269,12 +273,10 @@ def needs_vocabulary(agent: Agent) -> bool:
     return agent.source is AgentSource.USER
 
 
-def render_prompt(agent: Agent, language: str) -> Prompt:
+def render_prompt(agent: Agent, language: str, *, has_instruction: bool = True) -> Prompt:
     keywords = f"Keywords: {', '.join(agent.keywords)}\n" if agent.keywords else ""
-    definition = (
-        f"Name: {agent.name}\nDescription: {agent.description}\n{keywords}"
-        f"Instruction: {agent.instruction[:INSTRUCTION_LENGTH]}"
-    )
+    instruction = f"Instruction: {agent.instruction[:INSTRUCTION_LENGTH]}" if has_instruction else ""
+    definition = f"Name: {agent.name}\nDescription: {agent.description}\n{keywords}{instruction}"
     return Prompt(
         system=(INSTRUCTIONS.format(language=LANGUAGES[language]),),
         transcript=Transcript([user(defuse(definition))]),

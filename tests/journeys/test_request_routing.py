@@ -81,7 +81,7 @@ async def test_what_was_missing_is_routed_once_its_tool_is_there(home: Home, pro
 async def test_an_unsure_router_says_so_and_does_not_decide(home: Home, provider: Provider) -> None:
     with daemon_thread(home) as daemon:
         async with daemon.client() as talk:
-            await talk.say("moot", "xyzzy plugh frobnicate")
+            await talk.say("moot", "notes about the key")
     told = advice(provider)
     assert "(Routing: not certain. It could be" in told
     assert "Decide yourself" in told

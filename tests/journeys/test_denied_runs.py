@@ -141,6 +141,27 @@ async def test_a_turn_ends_denied_if_nothing_was_done_by_its_teammates(
     assert (tmp_path / "two.txt").exists() is (second == "once")
 
 
+@pytest.mark.parametrize(
+    ("made", "outcome", "error"),
+    [
+        ([write("made.txt")], "tool_error", "Not executed: fs_write. Nothing was done."),
+        ([write("made.txt"), spawn("write made.txt"), wait()], "completed", ""),
+    ],
+)
+async def test_a_leader_whose_only_calls_were_for_a_teammate_has_done_nothing(
+    home: Home, tmp_path: Path, made: list[dict[str, object]], outcome: str, error: str
+) -> None:
+    home.write_config(PLAIN + TEAM)
+    home.write_script(
+        script(lead("^go", *made, say("I wrote it!")), mate("^write made", write("made.txt"), say("I wrote it.")))
+    )
+    with daemon_thread(home) as daemon:
+        async with daemon.client() as talk:
+            ended = (await talk.start("moot", "go", cwd=str(tmp_path)).end()).ended
+            assert (ended.outcome, ended.error) == (outcome, error)
+    assert (tmp_path / "made.txt").exists() is (outcome == "completed")
+
+
 async def test_a_run_whose_only_change_failed_says_so_everywhere(daemon: LiveDaemon, tmp_path: Path) -> None:
     async with daemon.client() as talk:
         speech = talk.start("ada", "edit it", "editor", cwd=str(tmp_path))

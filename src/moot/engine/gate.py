@@ -275,7 +275,7 @@ class Toolbox:
         text = describe_unknown(name, offered, self._gate.describe_owner(name, [spec.name for spec in offered]))
         # An unknown tool is the model's mistake. A tool of another agent shows that the task belongs to that agent.
         is_elsewhere = self._gate.has(name)
-        return ToolResult(content=text, is_error=True, is_refused=is_elsewhere, is_unexecuted=not is_elsewhere)
+        return ToolResult(content=text, is_error=True, is_refused=is_elsewhere, is_unexecuted=True)
 
     async def _restore_arguments(self, call: ToolCall, spec: ToolSpec, context: RunContext) -> ToolCall:
         """Return the call with its masked arguments restored. Only calls resumed after a restart are masked."""

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta, timezone
 from typing import Any
+
+import pytest
 
 from tests.daemon_process import CONFIG, Home, running, spawn
 from tests.daemon_thread import daemon_thread
@@ -15,7 +18,8 @@ from tests.raw_client import tcp_address
 from tests.terminal import terminal
 
 LISTENING = CONFIG.replace('tcp = "off"', 'tcp = "127.0.0.1:0"')
-FOLLOW = (sys.executable, "-m", "moot", "events", "--ndjson")
+NEW = (sys.executable, "-m", "moot")
+FOLLOW = (*NEW, "events", "--ndjson")
 
 
 def read_turn(command: "subprocess.Popen[str]") -> list[dict[str, Any]]:
@@ -149,3 +153,28 @@ async def test_no_event_is_lost_or_doubled_when_only_the_connection_breaks(home:
     assert [event["user_seq"] for event in events if event["kind"] == "started"] == [1, 3]
     numbers = [event["seq"] for event in events]
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_events_are_for_people_local_times_and_whole_words(home: Home, columns: int) -> None:
+    home.furnish()
+    with running(home) as daemon:
+        daemon.cli("ask", "bob", "hello")
+        # Half an hour beside every zone that the machine of the tests could be in.
+        with terminal(home, "peers", "watch", "-n", "1", columns=columns, TZ="XXX-05:30", command=NEW) as person:
+            person.wait_for("Following. Ctrl-C stops.")
+            daemon.cli("peers", "send", "bob", "the tide is in and boats go out")
+            assert person.wait_for_exit() == 0
+            watched = person.seen
+        with terminal(
+            home, "events", "--since", "0", "-n", "9", columns=columns, TZ="XXX-05:30", command=NEW
+        ) as person:
+            assert person.wait_for_exit() == 0
+            followed = person.seen
+        sent = json.loads(daemon.cli("events", "--ndjson", "--since", "0", "-n", "2").stdout.splitlines()[1])
+    local = datetime.fromisoformat(sent["at"]).astimezone(timezone(timedelta(hours=5, minutes=30)))
+    assert f"{local:%Y-%m-%d %H:%M:%S}" in followed
+    for shown in (watched, followed):
+        assert "Z  " not in shown
+        assert all(len(row.rstrip()) < columns for row in shown.splitlines())
+    assert "the tide is in and boats go out" in " ".join(watched.split())

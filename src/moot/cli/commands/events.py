@@ -1,6 +1,7 @@
 """`moot events`: subscribes to all events of the caller's conversations and prints them as they arrive."""
 
 import asyncio
+import sys
 from contextlib import aclosing
 from json import dumps
 from typing import Any
@@ -9,7 +10,8 @@ import click
 
 from moot.cli import output
 from moot.cli.follow.follow_events import follow_events
-from moot.cli.render import colours, plain_data, sanitize, terminal
+from moot.cli.render import colours, numbers, plain_data, sanitize, terminal
+from moot.cli.render.event_lines import Cell, render_row
 from moot.wire import moot_pb2 as pb
 
 _TEXT_COLUMNS = 100
@@ -59,14 +61,16 @@ async def _follow(limit: int | None, since: int | None, *, ndjson: bool) -> None
 
 def render_event(event: pb.AgentEventMsg) -> str:
     kind = pb.AgentEventKind.Name(event.kind).lower()
-    number = terminal.paint(str(event.seq), dim=True)
+    width = terminal.row_width(sys.stdout)
+    number = Cell(str(event.seq), {"dim": True})
     if event.kind == pb.GAP:
-        return f"{number}  {kind}  events {event.gap.first_seq} to {event.gap.last_seq} are not kept any more"
+        text = f"events {event.gap.first_seq} to {event.gap.last_seq} are not kept any more"
+        return render_row([number, Cell(kind)], text, width)
+    moment = Cell(numbers.format_moment(event.timestamp))
     if event.kind == pb.RELOADED:
-        return f"{number}  {sanitize.line(event.timestamp)}  {kind}"
+        return render_row([number, moment, Cell(kind)], "", width)
     name = event.speaker or event.agent
-    who = terminal.paint(sanitize.name(name), fg=colours.name_colour(name))
+    who = Cell(sanitize.name(name), {"fg": colours.name_colour(name)})
     what = event.content or event.tool_output or " ".join(call.name for call in event.tool_calls)
-    where = terminal.paint(f"{sanitize.name(event.root_agent)} as {sanitize.name(event.root_sender)}", dim=True)
-    text = sanitize.exact_line(what, _TEXT_COLUMNS)
-    return f"{number}  {sanitize.line(event.timestamp)}  {where}  {who}  {kind}  {text}".rstrip()
+    where = Cell(f"{sanitize.name(event.root_agent)} as {sanitize.name(event.root_sender)}", {"dim": True})
+    return render_row([number, moment, where, who, Cell(kind)], sanitize.exact_line(what, _TEXT_COLUMNS), width)

@@ -17,6 +17,7 @@ from moot.cli.name_completion import complete_agents
 from moot.cli.options import sender_option
 from moot.cli.program import hint
 from moot.cli.render import numbers, peer_data, plain_data, sanitize, terminal
+from moot.cli.render.event_lines import Cell, render_row
 from moot.cli.stdin import read_stdin
 from moot.domain.errors import NotFound
 from moot.wire import moot_pb2 as pb
@@ -174,11 +175,11 @@ async def _watch(limit: int | None, *, ndjson: bool) -> None:
 def _render_mail(event: pb.AgentEventMsg) -> str:
     kind = pb.AgentEventKind.Name(event.kind).lower()
     mail = getattr(event.body, kind)
-    number = terminal.paint(str(event.seq), dim=True)
     names = f"{sanitize.name(mail.from_agent)} → {sanitize.name(mail.to_agent)}"
     text = sanitize.exact_line(mail.body, _TEXT_COLUMNS)
     reason = f"({sanitize.exact_line(mail.reason)})" if mail.reason else ""
-    return "  ".join(filter(None, (number, sanitize.line(event.timestamp), kind, names, text, reason)))
+    cells = [Cell(str(event.seq), {"dim": True}), Cell(numbers.format_moment(event.timestamp)), Cell(kind), Cell(names)]
+    return render_row(cells, "  ".join(filter(None, (text, reason))), terminal.row_width(sys.stdout))
 
 
 @peers.command()

@@ -4,14 +4,13 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
 from moot.cli import output
-from moot.cli.render import sanitize, terminal
+from moot.cli.render import numbers, sanitize, terminal
 from moot.daemon.paths import Paths
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -124,15 +123,9 @@ def _print(entry: dict[str, Any]) -> None:
         output.write(msgspec.json.encode(entry).decode() + "\n")
         return
     level = str(entry.get("level", ""))
-    text = f"{_format_moment(str(entry.get('at', '')))} {level:<7} {sanitize.clean(str(entry.get('message', '')))}"
+    text = (
+        f"{numbers.format_moment(str(entry.get('at', '')))} {level:<7} {sanitize.clean(str(entry.get('message', '')))}"
+    )
     if entry.get("trace"):
         text += "\n" + sanitize.clean(str(entry["trace"]))
     output.write((terminal.paint(text, fg=_COLOURS[level]) if level in _COLOURS else text) + "\n")
-
-
-def _format_moment(text: str) -> str:
-    """The time of an entry in the local time zone."""
-    try:
-        return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    except ValueError:
-        return sanitize.line(text)

@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from moot.cli.render import sanitize
+
 # The largest number that every field of a request can hold.
 _LARGEST = 2**31 - 1
 
@@ -48,6 +50,14 @@ def format_milliseconds(duration: int) -> str:
 def format_time(timestamp: float) -> str:
     """A time in the local time zone; empty for none."""
     return datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M") if timestamp else ""
+
+
+def format_moment(text: str) -> str:
+    """A time in ISO 8601, of an event or a log, to the second in the local time zone."""
+    try:
+        return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return sanitize.line(text)
 
 
 def read_number(typed: str) -> int | None:

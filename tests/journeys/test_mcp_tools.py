@@ -467,6 +467,8 @@ def test_a_command_that_downloads_its_package_is_offered_the_network(home: Home,
     npx.write_text("#!/bin/sh\necho no route >&2\nexit 1\n")
     npx.chmod(0o755)
     with daemon_thread(home) as daemon:
+        undivided = daemon.cli("mcp", "add", "files", str(npx), "-y", "some-server")
+        unknown = daemon.cli("mcp", "add", "files", "--netwrk")
         offline = daemon.cli("mcp", "add", "files", "--", str(npx), "-y", "some-server")
         told = next(each for each in daemon.cli_json("doctor")["data"]["findings"] if each["check"] == "mcp")
         allowed = daemon.cli("mcp", "add", "other", "--network", "--", str(npx), "some-server")
@@ -475,6 +477,9 @@ def test_a_command_that_downloads_its_package_is_offered_the_network(home: Home,
             person.wait_for("Allow network access? [y/N]")
             person.type("y\r")
             person.wait_for_exit()
+    assert undivided.returncode == unknown.returncode == 2
+    assert "put -- before that command: moot mcp add NAME -- COMMAND -y" in " ".join(undivided.stderr.split())
+    assert "put --" not in unknown.stderr
     assert "npx downloads what it runs, and the sandbox has no network. Add --network to allow it." in offline.stderr
     (command,) = [line for line in offline.stderr.splitlines() if "Allow it with: " in line]
     assert shlex.split(command.partition("Allow it with: ")[2])[1:6] == [

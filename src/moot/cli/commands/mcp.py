@@ -16,6 +16,7 @@ from moot.cli.render import sanitize, terminal
 from moot.cli.render.mcp_texts import list_waiting, render_texts
 from moot.cli.setup import mcp_edit, mcp_paths
 from moot.cli.setup.config_edit import write_config
+from moot.cli.setup.mcp_options import AddCommand
 from moot.client.errors import Unreachable
 from moot.daemon.config.mcp_keys import build_mcp_config
 from moot.domain.errors import BadRequest, Conflict, MootError, NotFound, Unavailable
@@ -35,7 +36,7 @@ def mcp(context: click.Context) -> None:
         _list()
 
 
-@mcp.command(context_settings={"ignore_unknown_options": False})
+@mcp.command(cls=AddCommand)
 @click.argument("name")
 @click.argument("command", nargs=-1)
 @click.option("--url", default="", help="The address of a server over streamable HTTP, instead of a command.")

@@ -510,6 +510,19 @@ def test_names_that_have_none_are_refused_with_a_way_out(home: Home, provider: P
     assert provider.bodies() == []
 
 
+def test_without_own_agents_it_says_that_none_is_needed(home: Home, provider: Provider) -> None:
+    with daemon_thread(home) as daemon:
+        on = daemon.cli("agents", "vocabulary")
+        change_config(home, "multiAgent = true", "multiAgent = false")
+        daemon.cli("reload")
+        off = daemon.cli("agents", "vocabulary")
+
+    assert "You have no agents of your own" in on.stdout
+    assert "You have no agents of your own" in off.stdout
+    assert "Vocabularies are not used: multiAgent is not set in [agent]" in " ".join(off.stderr.split())
+    assert provider.bodies() == []
+
+
 def test_others_than_the_owner_see_and_write_none(home: Home, provider: Provider) -> None:
     change_config(home, 'tcp = "off"', 'tcp = "127.0.0.1:0"')
     change_config(home, "vocabulary = true", "vocabulary = false")

@@ -16,6 +16,7 @@ from moot.domain.vocabulary import LANGUAGES
 from moot.wire import moot_pb2 as pb
 
 _REQUEST = "  · "
+_NO_AGENTS = "You have no agents of your own; what people say to the built-in ones is known."
 
 
 @click.command()
@@ -95,14 +96,15 @@ def _print_all(answer: pb.VocabularyList) -> None:
             ]
             for info in found
         ]
-        return terminal.render_wrapped_table(["AGENT", "WORDS", "REQUESTS", "MODEL", "WRITTEN"], rows) or "No agents."
+        return terminal.render_wrapped_table(["AGENT", "WORDS", "REQUESTS", "MODEL", "WRITTEN"], rows) or _NO_AGENTS
 
     output.emit({"vocabularies": list(map(dump_vocabulary, found)), "off_reason": answer.off_reason}, render=render)
     _note_off(answer)
 
 
 def _note_off(answer: pb.VocabularyList) -> None:
-    if answer.off_reason and any(info.words for info in answer.vocabularies):
+    # An agent without one gives the reason itself.
+    if answer.off_reason and (not answer.vocabularies or any(info.words for info in answer.vocabularies)):
         output.print_prose(f"Vocabularies are not used: {sanitize.line(answer.off_reason)}.")
 
 

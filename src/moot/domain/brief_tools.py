@@ -58,9 +58,12 @@ def shorten_tool(spec: ToolSpec) -> ToolSpec:
     return replace(spec, description=brief.description, parameters=parameters, fine=frozenset())
 
 
-def is_placeholder(spec: ToolSpec, parameter: str, value: str) -> bool:
-    """Whether the value is what a small model is shown instead of one."""
-    return value == _OPEN and not spec.added and (spec.name, parameter) in _NEVER_OPEN
+def is_placeholder(shown: ToolSpec, parameter: str, value: str) -> bool:
+    """Whether the value is what the model was shown instead of one, if it was shown the tool like this."""
+    if value != _OPEN or shown.added or (shown.name, parameter) not in _NEVER_OPEN:
+        return False
+    described = shown.parameters["properties"].get(parameter, {})
+    return _OPEN in described.get("examples", ())
 
 
 def _plain(described: dict[str, object]) -> dict[str, object]:

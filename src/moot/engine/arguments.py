@@ -32,15 +32,18 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def parse_arguments(call: ToolCall, spec: ToolSpec) -> dict[str, Any] | str:
-    """Return the checked arguments, or a sentence that says what is wrong with them."""
+def parse_arguments(call: ToolCall, spec: ToolSpec, shown: ToolSpec | None = None) -> dict[str, Any] | str:
+    """Return the checked arguments, or a sentence that says what is wrong with them.
+
+    `shown` is how the tool was described to the model, if that was not its own description.
+    """
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
     except (msgspec.DecodeError, RecursionError) as error:
         return f"The arguments of {call.name} are not valid JSON: {error}."
     if not isinstance(arguments, dict):
         return f"The arguments of {call.name} must be a JSON object."
-    return _describe_mismatch(call.name, arguments, spec) or _drop_nulls(arguments, spec)
+    return _describe_mismatch(call.name, arguments, spec, shown or spec) or _drop_nulls(arguments, spec)
 
 
 def add_ignored(result: ToolResult, arguments: dict[str, Any], spec: ToolSpec) -> ToolResult:
@@ -62,7 +65,7 @@ def _drop_nulls(arguments: dict[str, Any], spec: ToolSpec) -> dict[str, Any]:
     }
 
 
-def _describe_mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
+def _describe_mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec, shown: ToolSpec) -> str:
     if spec.checks_arguments:
         return ""
     required: Sequence[str] = spec.parameters.get("required", ())
@@ -78,10 +81,10 @@ def _describe_mismatch(name: str, arguments: dict[str, Any], spec: ToolSpec) -> 
         wrong_bool = isinstance(value, bool) and bool not in expected
         if kinds and (wrong_bool or not isinstance(value, expected)):
             return f"{name}: {parameter} must be of type {' or '.join(kinds)}"
-    return _describe_placeholder(name, arguments, spec) or _describe_misspelt(name, arguments, spec)
+    return _describe_placeholder(name, arguments, spec, shown) or _describe_misspelt(name, arguments, spec)
 
 
-def _describe_placeholder(name: str, arguments: dict[str, Any], spec: ToolSpec) -> str:
+def _describe_placeholder(name: str, arguments: dict[str, Any], spec: ToolSpec, shown: ToolSpec) -> str:
     """Return the error for an argument that is what its parameter is described as, or "".
 
     A small model that does not know a value copies what it was shown in its place.
@@ -90,7 +93,9 @@ def _describe_placeholder(name: str, arguments: dict[str, Any], spec: ToolSpec) 
         return ""
     properties: dict[str, Any] = spec.parameters.get("properties", {})
     for parameter, value in arguments.items():
-        if isinstance(value, str) and _is_placeholder(value, spec, parameter, properties.get(parameter)):
+        if isinstance(value, str) and (
+            is_placeholder(shown, parameter, value) or _is_description(value, properties.get(parameter))
+        ):
             return (
                 f"{name}: {parameter} is a placeholder and not a value; nothing was done. Make the call again with the "
                 f"real {parameter}. If your task does not contain it, report that it is missing"
@@ -98,9 +103,7 @@ def _describe_placeholder(name: str, arguments: dict[str, Any], spec: ToolSpec) 
     return ""
 
 
-def _is_placeholder(value: str, spec: ToolSpec, parameter: str, described: Any) -> bool:
-    if is_placeholder(spec, parameter, value):
-        return True
+def _is_description(value: str, described: Any) -> bool:
     description = described.get("description") if isinstance(described, dict) else None
     if not isinstance(description, str) or len(value) > len(description) + _AROUND:
         return False

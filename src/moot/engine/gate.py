@@ -250,7 +250,8 @@ class Toolbox:
             )
         try:
             call = await self._restore_arguments(call, tool.spec, context)
-            arguments = flaw or parse_arguments(call, tool.spec)
+            shown = next((each for each in context.offered if each.name == call.name), None)
+            arguments = flaw or parse_arguments(call, tool.spec, shown)
             if isinstance(arguments, str):
                 return ToolResult(content=arguments, is_error=True, is_unexecuted=True)
             passing = GateCall(id=call.id, tool=tool, arguments=arguments, context=context)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from moot.daemon.clock import SystemClock
 from moot.domain.ask import Question
+from moot.domain.brief_tools import shorten_tool
 from moot.domain.conversation import ConversationKey
 from moot.domain.errors import BadRequest, Fenced
 from moot.domain.message import ToolCall
@@ -157,7 +158,7 @@ async def test_bad_arguments_are_explained_and_nothing_runs(arguments: str, comp
 def writing(description: str, *, added: bool = False) -> Echo:
     echo = Echo()
     text = {"type": "string", "description": description}
-    parameters = {"type": "object", "properties": {"content": text, "text": {"type": "string"}}}
+    parameters = {"type": "object", "properties": {"path": {}, "content": text, "text": {"type": "string"}}}
     echo.spec = replace(Echo.spec, name="fs_write", parameters=parameters, added=added)
     return echo
 
@@ -168,8 +169,6 @@ def writing(description: str, *, added: bool = False) -> Echo:
         (writing("The whole content of it."), "The whole content of it.", True),
         (writing("The whole content of it."), "<the whole content of it>", True),
         (writing("The whole content of it."), "The whole content of it, and more.", False),
-        (writing("The whole content of it."), "…", True),
-        (writing("The whole content of it.", added=True), "…", False),
         (writing("The whole content of it."), "Wait …", False),
         (writing("content"), "content", False),
         (writing(""), "", False),
@@ -186,6 +185,31 @@ async def test_an_argument_that_is_only_what_its_parameter_is_described_as_is_re
     output = await toolbox.execute(made, "", CONTEXT, Deadline(SystemClock(), 30), asyncio.Semaphore(8))
     assert (output.is_error, output.is_unexecuted, tool.heard == []) == (is_refused,) * 3
     assert ("Make the call again with the real content" in output.content) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("is_small", "added", "content", "is_refused"),
+    [
+        (True, False, "…", True),
+        (True, False, "Wait …", False),
+        (True, True, "…", False),
+        # A model that was shown the tool itself means what it writes.
+        (False, False, "…", False),
+    ],
+)
+async def test_the_sample_of_a_text_is_refused_from_models_that_were_shown_it(
+    is_small: bool, added: bool, content: str, is_refused: bool
+) -> None:
+    tool = writing("The whole content of it.", added=added)
+    shown = shorten_tool(tool.spec) if is_small else tool.spec
+    toolbox = Gate(tools=lambda: {"fs_write": tool}, hooks=lambda _: [], budget=_ten_thousand, restore=_lost).box(
+        ALL_TOOLS
+    )
+    made = ToolCall(id="c", name="fs_write", arguments=json.dumps({"content": content, "text": "done"}))
+    tool.heard.clear()
+    context = replace(CONTEXT, offered=(shown,))
+    output = await toolbox.execute(made, "", context, Deadline(SystemClock(), 30), asyncio.Semaphore(8))
+    assert (output.is_error, tool.heard == []) == (is_refused,) * 2
 
 
 @pytest.mark.parametrize("scope", [NO_TOOLS, only("other"), only("ECHO")])

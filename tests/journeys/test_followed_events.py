@@ -15,6 +15,7 @@ import pytest
 from tests.daemon_process import CONFIG, Home, running, spawn
 from tests.daemon_thread import daemon_thread
 from tests.raw_client import tcp_address
+from tests.scripting import call, say, script
 from tests.terminal import terminal
 
 LISTENING = CONFIG.replace('tcp = "off"', 'tcp = "127.0.0.1:0"')
@@ -178,3 +179,29 @@ def test_events_are_for_people_local_times_and_whole_words(home: Home, columns: 
         assert "Z  " not in shown
         assert all(len(row.rstrip()) < columns for row in shown.splitlines())
     assert "the tide is in and boats go out" in " ".join(watched.split())
+
+
+def test_a_person_waits_for_a_run_across_a_restart_and_a_script_learns_of_it(home: Home) -> None:
+    home.furnish(config=CONFIG + '[security.interceptor]\nsensitive_tools = ["set_title"]\n')
+    home.write_script(
+        script({"match": "^name it", "steps": [call("set_title", title="Boats"), say("Named.")]}, {"hang": True})
+    )
+    with running(home) as daemon:
+        asking, hanging = (
+            daemon.cli("run", "--bg", "--agent", "ada", text).stdout.strip() for text in ("name it", "x")
+        )
+        with terminal(home, "wait", asking, columns=100) as person:
+            person.wait_for("moot inbox approve")
+            waiting = spawn(home, command=(*NEW, "wait", hanging))
+            # The terminal, the script and the question itself.
+            while daemon.cli_json("status")["data"]["connections"] < 3:
+                pass
+            daemon.kill_9()
+            assert (waiting.communicate()[0], waiting.returncode) == ("", 69)
+            person.wait_for("lost the connection to the daemon; waiting for it")
+            with running(home) as again:
+                (ask,) = again.cli_json("inbox")["data"]
+                again.cli("inbox", "deny", ask["short_id"])
+                assert person.wait_for_exit() == 4
+            assert "Denied: set_title" in person.seen
+            assert person.seen.count("moot inbox approve") == 1

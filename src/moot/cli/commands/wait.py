@@ -19,13 +19,15 @@ from moot.cli.render import numbers, plain_data, sanitize, terminal
 from moot.cli.render.run_lines import describe_state, describe_wait
 from moot.cli.render.spinner import Spinner
 from moot.client.connection import Connection
-from moot.client.errors import RunFailed, TimedOut, WaitingForPerson
+from moot.client.errors import RunFailed, TimedOut, Unreachable, WaitingForPerson
 from moot.domain.errors import Busy, MootError
 from moot.wire import moot_pb2 as pb
 
 # How long one request waits, and how long to collect events before fetching once.
 _LONG_SECONDS = 3600.0
 _GROUP_SECONDS = 0.05
+# Pause between two attempts to connect again.
+_RETRY_SECONDS = 0.5
 _LINE_COLUMNS = 70
 
 
@@ -48,7 +50,8 @@ def wait(runs: tuple[str, ...], any_of_them: bool, timeout: float | None) -> int
     Exits with 0 if all of them completed, otherwise as the first that did not: 1 failed, 4 denied, 5 ended by a
     limit. 124 if the time is up and a run is still active. 3 if a run, or a teammate that it left behind, waits for
     you and there is no terminal to ask on: answer with `moot inbox`, then wait again. What a teammate asks while others
-    continue is printed on stderr, with the command that answers it.
+    continue is printed on stderr, with the command that answers it. On a terminal it waits for a daemon that is gone,
+    too; otherwise it exits with 69.
     """
     message = pb.WaitRunsMsg(run_ids=runs, any=any_of_them, until_asked=not _is_watched())
     with output.progress(f"Waiting for {numbers.format_plural(len(runs), 'run')}") as bar:
@@ -61,25 +64,42 @@ def _is_watched() -> bool:
 
 
 async def _wait(message: pb.WaitRunsMsg, timeout: float | None, bar: Spinner) -> _Waited:
-    """Wait once."""
-    async with daemon_client() as connection:
-        subscription = await _subscribe(connection)
-        if subscription is None:
-            return await _wait_for_runs(connection, message, timeout)
-        async with aclosing(subscription) as events, asyncio.TaskGroup() as tasks:
-            changed = asyncio.Event()
-            beside = (
-                tasks.create_task(_read_events(events, changed), name="read events"),
-                tasks.create_task(_show_progress(connection, message, changed, bar), name="show progress"),
-            )
-            try:
-                result: _Waited | MootError
-                result = await _wait_for_runs(connection, message, timeout)
-            except MootError as error:
-                # Raised outside the task group, which would wrap it in an exception group.
-                result = error
-            for task in beside:
-                task.cancel()
+    """Wait; for a person also across a restart of the daemon. A script learns that it is gone."""
+    deadline = time.monotonic() + timeout if timeout is not None else float("inf")
+    shown: set[str] = set()
+    has_begun = False
+    while True:
+        try:
+            async with daemon_client(start=not has_begun) as connection:
+                has_begun = True
+                return await _wait_connected(connection, message, deadline, bar, shown)
+        except Unreachable:
+            if not has_begun or not _is_watched() or time.monotonic() >= deadline:
+                raise
+        bar.update("lost the connection to the daemon; waiting for it")
+        await asyncio.sleep(_RETRY_SECONDS)
+
+
+async def _wait_connected(
+    connection: Connection, message: pb.WaitRunsMsg, deadline: float, bar: Spinner, shown: set[str]
+) -> _Waited:
+    subscription = await _subscribe(connection)
+    if subscription is None:
+        return await _wait_for_runs(connection, message, deadline)
+    async with aclosing(subscription) as events, asyncio.TaskGroup() as tasks:
+        changed = asyncio.Event()
+        beside = (
+            tasks.create_task(_read_events(events, changed), name="read events"),
+            tasks.create_task(_show_progress(connection, message, changed, bar, shown), name="show progress"),
+        )
+        try:
+            result: _Waited | MootError
+            result = await _wait_for_runs(connection, message, deadline)
+        except MootError as error:
+            # Raised outside the task group, which would wrap it in an exception group.
+            result = error
+        for task in beside:
+            task.cancel()
     if isinstance(result, MootError):
         raise result
     return result
@@ -95,8 +115,7 @@ async def _subscribe(connection: Connection) -> AsyncGenerator[pb.AgentEventMsg,
         return None
 
 
-async def _wait_for_runs(connection: Connection, message: pb.WaitRunsMsg, timeout: float | None) -> _Waited:
-    deadline = time.monotonic() + timeout if timeout is not None else float("inf")
+async def _wait_for_runs(connection: Connection, message: pb.WaitRunsMsg, deadline: float) -> _Waited:
     while True:
         message.seconds = min(max(0.0, deadline - time.monotonic()), _LONG_SECONDS)
         found, askers = await _look(connection, message)
@@ -119,9 +138,13 @@ async def _read_events(events: AsyncIterator[pb.AgentEventMsg], changed: asyncio
             changed.set()
 
 
-async def _show_progress(connection: Connection, message: pb.WaitRunsMsg, changed: asyncio.Event, bar: Spinner) -> None:
-    """Show what the runs ask, on a terminal also what they do, at first and whenever an event reports a change."""
-    shown: set[str] = set()
+async def _show_progress(
+    connection: Connection, message: pb.WaitRunsMsg, changed: asyncio.Event, bar: Spinner, shown: set[str]
+) -> None:
+    """Show what the runs ask, on a terminal also what they do, at first and whenever an event reports a change.
+
+    `shown` are the asks that have been shown.
+    """
     now = pb.WaitRunsMsg(run_ids=message.run_ids, any=message.any, until_asked=message.until_asked)
     with suppress(MootError):
         while True:

@@ -145,10 +145,13 @@ async def test_a_turn_ends_denied_if_nothing_was_done_by_its_teammates(
     ("made", "outcome", "error"),
     [
         ([write("made.txt")], "tool_error", "Not executed: fs_write. Nothing was done."),
+        # The task was given to nobody.
+        ([call("agent_spawn", agent="operator")], "tool_error", "Not executed: agent_spawn. Nothing was done."),
+        ([call("list_peers", goals_of=7)], "completed", ""),
         ([write("made.txt"), spawn("write made.txt"), wait()], "completed", ""),
     ],
 )
-async def test_a_leader_whose_only_calls_were_for_a_teammate_has_done_nothing(
+async def test_a_leader_that_has_given_a_task_to_nobody_has_done_nothing(
     home: Home, tmp_path: Path, made: list[dict[str, object]], outcome: str, error: str
 ) -> None:
     home.write_config(PLAIN + TEAM)
@@ -159,7 +162,7 @@ async def test_a_leader_whose_only_calls_were_for_a_teammate_has_done_nothing(
         async with daemon.client() as talk:
             ended = (await talk.start("moot", "go", cwd=str(tmp_path)).end()).ended
             assert (ended.outcome, ended.error) == (outcome, error)
-    assert (tmp_path / "made.txt").exists() is (outcome == "completed")
+    assert (tmp_path / "made.txt").exists() is (len(made) > 1)
 
 
 async def test_a_run_whose_only_change_failed_says_so_everywhere(daemon: LiveDaemon, tmp_path: Path) -> None:

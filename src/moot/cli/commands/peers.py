@@ -156,7 +156,7 @@ async def _watch(limit: int | None, *, ndjson: bool) -> None:
     async with aclosing(follow_events()) as found:
         async for event in found:
             if event.kind == pb.GAP:
-                output.print_note(
+                output.print_prose(
                     "Some messages may not have been shown: the daemon does not keep these events any more."
                 )
             if event.kind not in _MAIL_KINDS:

@@ -27,7 +27,7 @@ async def follow_events(since: int | None = None) -> AsyncGenerator[pb.AgentEven
             async with daemon_client(start=not has_begun) as connection:
                 newest, events = await connection.open_subscription(since=last)
                 last = newest if last is None else last
-                output.print_note("Connected again." if has_begun else "Following. Ctrl-C stops.")
+                output.print_prose("Connected again." if has_begun else "Following. Ctrl-C stops.")
                 has_begun, is_lost = True, False
                 async with aclosing(events):
                     async for event in events:
@@ -38,5 +38,5 @@ async def follow_events(since: int | None = None) -> AsyncGenerator[pb.AgentEven
                 raise
         if not is_lost:
             is_lost = True
-            output.print_note("Lost the connection to the daemon; waiting for it. Ctrl-C stops.")
+            output.print_prose("Lost the connection to the daemon; waiting for it. Ctrl-C stops.")
         await asyncio.sleep(_RETRY_SECONDS)

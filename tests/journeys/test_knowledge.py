@@ -136,7 +136,8 @@ async def test_bad_calls_are_answered_in_one_clear_sentence_and_store_nothing(
         # The failures were learned from; nothing was stored that was refused.
         assert answers[-2]["with_fix"] == answers[-1]["count"] == 0
         # These tools are the librarian's.
-        (refused,) = await do(talk, provider, sender, call("search_knowledge", query="x"), agent="operator")
+        search = call("search_knowledge", query="x")
+        (refused,) = await do(talk, provider, sender, search, agent="operator", outcome="tool_error")
     assert "There is no tool 'search_knowledge' here." in refused
 
 

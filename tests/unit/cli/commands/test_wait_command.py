@@ -54,7 +54,8 @@ async def test_one_wait_is_sent_and_only_events_cause_another_look(monkeypatch: 
     connection, bar = FakeConnection(), Lines()
 
     @asynccontextmanager
-    async def client() -> AsyncIterator[FakeConnection]:
+    async def client(*, start: bool) -> AsyncIterator[FakeConnection]:
+        assert start
         yield connection
 
     monkeypatch.setattr(wait, "daemon_client", client)

@@ -130,7 +130,7 @@ The following sets have the proportions of usual use: about 70 % of the requests
 % for agents of a user's, 10 % for what nobody can do. All are measured with the eight roles, the embedded agents
 and a team of eight or nine agents of a user's without keywords, and with a tool of every family. The vocabularies
 of the agents (`tests/routing/vocabularies`) were written by a large model from the agents' definitions alone, with
-the same instructions that Moot gives to your model.
+instructions like those that Moot gives to your model.
 
 ### Everyday use
 
@@ -146,8 +146,8 @@ chosen with its figures in sight, its weights were fitted to other sets.
 ### Requests of somebody else
 
 {independent_count} requests for the agents of a veterinary practice, a school and a band, which have a description
-and an instruction. Their author saw neither the router nor its training data, and nothing was chosen with these
-requests or their figures in sight.
+and an instruction. Their author saw neither the router nor its training data, and nothing was chosen by these
+requests, which nobody has read since, or by their figures.
 
 {independent}
 

@@ -380,8 +380,8 @@ class Turns:
 async def _wait_stored(ticket: Ticket, stored: "asyncio.Task[None]") -> None:
     """Wait until a queued message is on disk."""
     await asyncio.wait({stored})
-    if stored.exception() is not None:
-        raise StoreError("the message could not be stored")
+    if (error := stored.exception()) is not None:
+        raise error if isinstance(error, MootError) else StoreError("the message could not be stored")
     ticket.kept = True
 
 

@@ -1,11 +1,13 @@
 """A queued message that the disk refuses to begin: it waits, also for the next daemon."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from moot.domain.errors import StoreError
+from moot.domain.errors import Conflict, StoreError
+from moot.domain.run import RunRequest
 from moot.engine import turns
 from moot.models.scripted import Rule
 from tests.daemon_process import eventually
@@ -39,3 +41,23 @@ async def test_a_message_that_the_disk_refuses_to_begin_stays_queued_when_the_da
 
         assert isinstance(await waiting, StoreError)
         assert [run.request.id for run in await list_queued_runs(desk.store)] == ["two"]
+
+
+async def test_a_report_that_is_not_owed_any_more_is_refused_as_such(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with engine(tmp_path, Rule(hang=True)) as desk:
+        active = desk.start("hello", "one")
+        await eventually(lambda: desk.runs.active(ADA) == "one")
+        desk.disk.enqueues.clear()
+        report = RunRequest(id="two", key=ADA, speaker="ada", content="Done.", author="operator", delivers=("gone",))
+        submitting = asyncio.ensure_future(desk.runs.submit(report))
+        await eventually(lambda: desk.runs.list_waiting(ADA))
+        desk.runs.kill(ADA)
+        await active
+        # Its turn has come before it is known whether it is stored.
+        await eventually(lambda: desk.runs.active(ADA) == "two")
+        desk.disk.enqueues.set()
+        with pytest.raises(Conflict, match="was deleted"):
+            await (await submitting).wait_end()
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
